@@ -16,6 +16,9 @@ internal interface IFollowingShard : IFollowingStore
     /// <summary>Its place in the site's metadata, and as whom it receives the stream.</summary>
     ClusterSeat Seat { get; }
 
+    /// <summary>The same shard, when its site is the primary.</summary>
+    IPrimaryShard? Primary { get; }
+
     /// <summary>The stream's log. While the stream is received it is the intake's to append to.</summary>
     VersionLog Log { get; }
 

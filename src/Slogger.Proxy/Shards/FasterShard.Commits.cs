@@ -118,7 +118,7 @@ internal partial class FasterShard
     protected override async Task EndWorkersAsync()
     {
         await base.EndFollowingAsync().ConfigureAwait(false);
-        await _watchingSite.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await _site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         await _keeper.ConfigureAwait(false);
         // The store ends before the loop does, which must have no way to it then.
         _frontEndClosed = CloseFrontEndAsync();

@@ -23,13 +23,13 @@ internal partial class FasterShard : IFasterHost
     private CheckpointStore? _copies;
     private FollowNotes _notes = null!;
 
-    protected override VersionLog StreamLog => _stream ?? throw FollowsNobody();
+    protected internal override VersionLog StreamLog => _stream ?? throw FollowsNobody();
 
-    protected override CheckpointStore StreamCheckpoints => _copies ?? throw FollowsNobody();
+    protected internal override CheckpointStore StreamCheckpoints => _copies ?? throw FollowsNobody();
 
     public override StreamGuard Guard => new StoreGuard(_faster!.RecordBytesMax);
 
-    private FollowedFaster FollowedStore => (FollowedFaster)_followed!;
+    private FollowedFaster FollowedStore => (FollowedFaster)_follower.Followed;
 
     private void OpenStream()
     {
@@ -44,9 +44,9 @@ internal partial class FasterShard : IFasterHost
         await FollowAsync(new FollowedFaster(this, _stream!, _copies!, Intake!.WithLogAsync, _report, _options.Shard.ToString()), isPrimarys: false, stop).ConfigureAwait(false);
     }
 
-    protected override async Task KeepFollowedAsync(CancellationToken stop)
+    protected internal override async Task KeepFollowedAsync(CancellationToken stop)
     {
-        if (_isPromoting) { return; }
+        if (_follower.IsPromoting) { return; }
         // A drill needs what is there.
         if (!await _checkpointing.WaitAsync(TimeSpan.Zero, stop).ConfigureAwait(false)) { return; }
         try
@@ -59,7 +59,7 @@ internal partial class FasterShard : IFasterHost
         }
     }
 
-    // ---- The store (under _feeding) ----
+    // ---- The store (while nobody else changes where it stands) ----
 
     FasterStore IFasterHost.Store => _faster!;
 
@@ -99,20 +99,7 @@ internal partial class FasterShard : IFasterHost
     // ---- Taking over ----
 
     /// <inheritdoc />
-    public override async Task EnterAsync(WorldLine line, CancellationToken stop)
-    {
-        await _feeding.WaitAsync(stop).ConfigureAwait(false);
-        try
-        {
-            Boundary end = _stands ?? throw new InvalidOperationException("The store stands at no version.");
-            if (!FollowedStore.Follows) { await BringAsync(end, stop).ConfigureAwait(false); }
-            await FollowedStore.SecureAsync(end, stop).ConfigureAwait(false);
-        }
-        finally
-        {
-            _feeding.Release();
-        }
-    }
+    public override Task EnterAsync(WorldLine line, CancellationToken stop) => _follower.WhereItStandsAsync(end => FollowedStore.SecureAsync(end, stop), stop);
 
     protected override async Task EndFollowingAsync()
     {
@@ -166,9 +153,9 @@ internal partial class FasterShard : IFasterHost
     }
 
     // Readers wait for nothing, and the next version for the moment in which one ends at the store.
-    protected override async Task<RestoreTrial> CompareAsync(CancellationToken stop)
+    protected internal override async Task<RestoreTrial> CompareAsync(CancellationToken stop)
     {
-        if (await HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo)) { return RestoreTrial.Impossible("the store stands at no version: it is loaded, or seeded"); }
+        if (await _follower.HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo)) { return RestoreTrial.Impossible("the store stands at no version: it is loaded, or seeded"); }
         FollowNote held;
         try
         {

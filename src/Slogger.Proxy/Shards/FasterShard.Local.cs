@@ -72,7 +72,7 @@ internal partial class FasterShard : ILocalPort
 
     ShardId ILocalPort.Shard => _options.Shard;
 
-    bool ILocalPort.NeedsDependencies => ((IBatchPort)this).Finder.NeedsDependencies;
+    bool ILocalPort.NeedsDependencies => Batches.Finder.NeedsDependencies;
 
     LocalConnection ILocalPort.Connect() => _engine!.ConnectLocal();
 
@@ -83,7 +83,7 @@ internal partial class FasterShard : ILocalPort
     {
         get
         {
-            IBatchPort port = this;
+            IBatchPort port = Batches;
             if (!MayTell) { return new(new WorldLine(WorldLine), Version.Zero); }
             if (!port.Finder.HasGridCuts) { return port.CommittedEverywhere; }
             lock (_machineLock) { return _machine!.Committed; }
@@ -111,7 +111,7 @@ internal partial class FasterShard : ILocalPort
 
     private string? WhyNot(in BatchHeader header, WorldLine admitted, Version open)
     {
-        IBatchPort port = this;
+        IBatchPort port = Batches;
         GateDecision decision = port.Decide(header, open);
         switch (decision.Verdict)
         {

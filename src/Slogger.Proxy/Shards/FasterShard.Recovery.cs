@@ -27,11 +27,11 @@ internal partial class FasterShard
     // What it holds nobody else has put there.
     protected override bool MaySeed => false;
 
-    protected override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
+    protected internal override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
 
     protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
     {
-        await LearnSiteAsync(stop).ConfigureAwait(false);
+        await _site.LearnAsync(stop).ConfigureAwait(false);
         bool goesOn = _faster is not null ? _holds == current : WasStopped(current);
         return (goesOn ? StoreSituation.Continues : StoreSituation.Empty, "");
     }

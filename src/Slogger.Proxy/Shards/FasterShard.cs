@@ -68,7 +68,7 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
     // Whoever joins begins with an empty one, and of any other nothing depends on it.
     protected override long KeyCount => 0;
 
-    protected override RedisEndpoint? Endpoint => null;
+    protected internal override RedisEndpoint? Endpoint => null;
 
     protected override ShardOptions MachineOptions => new()
     {
@@ -143,7 +143,7 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
     protected override Task<byte[]> CommandsAsync(CancellationToken stop) => Task.FromResult(_commandTable!);
 
     // On the loop's thread, where all connections are. One who sends waits for it, as for a Redis.
-    protected override Task DeliverAsync(PeerChannel peer, CancellationToken stop) => PeerMessages.DeliverAsync(
+    protected internal override Task DeliverAsync(PeerChannel peer, CancellationToken stop) => PeerMessages.DeliverAsync(
         peer,
         entries =>
         {

@@ -13,9 +13,9 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard
 {
-    protected override VersionLog StreamLog => _log;
+    protected internal override VersionLog StreamLog => _log;
 
-    protected override CheckpointStore StreamCheckpoints => _checkpoints;
+    protected internal override CheckpointStore StreamCheckpoints => _checkpoints;
 
     // ---- The start ----
 
@@ -39,11 +39,11 @@ internal sealed partial class LogShard
             $"shard {_options.Shard}: {_store.Name} holds {facts.KeyCount} keys of unknown origin, and a backup's Redis is overwritten by what the primary has. Nothing was changed. Give it another Redis, empty this one (FLUSHALL), or give --seed from-log");
     }
 
-    protected override Task LookAtFollowedAsync(CancellationToken stop) => _fence.KeepAsync(stop);
+    protected internal override Task LookAtFollowedAsync(CancellationToken stop) => _fence.KeepAsync(stop);
 
-    protected override Task OnLoadedAsync(CancellationToken stop) => ProbeAsync(stop);
+    protected internal override Task OnLoadedAsync(CancellationToken stop) => ProbeAsync(stop);
 
-    protected override Task KeepFollowedAsync(CancellationToken stop) => _door.IsOpen && IsCheckpointDue() ? TakeCheckpointAsync(stop) : Task.CompletedTask;
+    protected internal override Task KeepFollowedAsync(CancellationToken stop) => _door.IsOpen && IsCheckpointDue() ? TakeCheckpointAsync(stop) : Task.CompletedTask;
 
     // Where the log has the database at an offset: a checkpoint may lie inside a version.
     private int DatabaseAt(long offset)
@@ -64,7 +64,7 @@ internal sealed partial class LogShard
 
     // ---- Drills ----
 
-    protected override async Task<RestoreTrial> CompareAsync(CancellationToken stop) => _options.RedisServerPath is null
+    protected internal override async Task<RestoreTrial> CompareAsync(CancellationToken stop) => _options.RedisServerPath is null
         ? RestoreTrial.Impossible("this process knows no redis-server program to restore into, since its Redis is run by others (--redis): restore from a copy of the data directory (slogger restore --redis-server), or have the process run its Redis (--redis-server)")
         : await TrialRedis.CompareAsync(_options, _log, _checkpoints, TakeCopyAsync, stop).ConfigureAwait(false);
 
@@ -72,7 +72,7 @@ internal sealed partial class LogShard
     private async Task<(Boundary? At, string Flaw)> TakeCopyAsync(string file, CancellationToken stop)
     {
         await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
-        if (await HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo)) { return (null, $"{_store.Name} stands at no version: it is loaded, or seeded"); }
+        if (await _follower.HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo)) { return (null, $"{_store.Name} stands at no version: it is loaded, or seeded"); }
         try
         {
             CheckpointResult result = await QuickAttach.FetchAsync(control, file, _attachUndoFile, cancellation: stop, onTaken: letGo).ConfigureAwait(false);

@@ -32,7 +32,7 @@ internal sealed partial class LogShard
 
     protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
     {
-        await LearnSiteAsync(stop).ConfigureAwait(false);
+        await _site.LearnAsync(stop).ConfigureAwait(false);
         return await base.LookAsync(atStart, current, stop).ConfigureAwait(false);
     }
 

@@ -82,7 +82,7 @@ internal sealed partial class LogShard
         : _slots is { } slots ? new(_seat.ShardCount, string.Join(',', slots.Table.Map.Rows.Where(r => r.Shard == _options.Shard).Select(r => r.Slots))) : null;
 
     // Under which this site leads. A process of a backup that has just taken over knows it by the world-line, before it has looked.
-    private SiteEpoch Rule => !_log.IsEmpty && SiteEpoch.Of(_log.WorldLine) is var began && began > _site.Epoch ? began : _site.Epoch;
+    private SiteEpoch Rule => !_log.IsEmpty && SiteEpoch.Of(_log.WorldLine) is var began && began > _site.State.Epoch ? began : _site.State.Epoch;
 
     private async Task EndShippingAsync()
     {
@@ -157,7 +157,7 @@ internal sealed partial class LogShard
 
     private void OnShippingDeposed(Sender by, bool isSite)
     {
-        if (isSite) { OnSiteDeposed(by.Site); }
+        if (isSite) { _site.OnDeposed(by.Site); }
         else { OnDeposed(""); }
     }
 

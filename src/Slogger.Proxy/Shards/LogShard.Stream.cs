@@ -58,7 +58,7 @@ internal sealed partial class LogShard
 
     void IStreamSink.OnSessionMark(ReadOnlySpan<byte> payload) => _marks.OnMark(payload);
 
-    protected override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
+    protected internal override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
 
     void IStreamSink.OnPublish(ReadOnlySpan<byte> command) => OnPublished(command);
 
@@ -163,7 +163,7 @@ internal sealed partial class LogShard
         _syncWanted.Set();
         _syncing?.Join(TimeSpan.FromSeconds(5));
         _indexes.Dispose();
-        await _watchingSite.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await _site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     // ---- Failures ----

@@ -56,7 +56,7 @@ internal abstract class RedisShard : VersionedShard
 
     protected override void OnTaken() => _fence = new StoreFence(() => StoreAddress, _seat, _report, OnDeposed);
 
-    protected override RedisEndpoint? Endpoint => _fence.Endpoint;
+    protected internal override RedisEndpoint? Endpoint => _fence.Endpoint;
 
     protected override Task<byte[]> CommandsAsync(CancellationToken stop) => SlotWatch.CommandsOfAsync(StoreAddress, _seat.Shard, stop);
 
@@ -97,7 +97,7 @@ internal abstract class RedisShard : VersionedShard
         }
     });
 
-    protected override async Task<bool> IsSameStoreAsync(CancellationToken stop)
+    protected internal override async Task<bool> IsSameStoreAsync(CancellationToken stop)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
         limit.CancelAfter(SameStoreLimit);
@@ -136,7 +136,7 @@ internal abstract class RedisShard : VersionedShard
         _report.Warn($"shard {_options.Shard}: what a connection has carried that was lost may be executed late, and be counted to another version: {why}");
     }
 
-    protected override void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop) => _ = BlockedCommands.EndAsync(_fence.Endpoint, connections, stop);
+    protected internal override void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop) => _ = BlockedCommands.EndAsync(_fence.Endpoint, connections, stop);
 
     // ---- Looking at it, and feeding it ----
 

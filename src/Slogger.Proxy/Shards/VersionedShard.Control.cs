@@ -1,7 +1,6 @@
 // How a shard starts, notices that its store may be lost, and stops. One task does it; everything slow happens there, nothing of
 // it blocks the loop.
 using System.Diagnostics;
-using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log.Format;
@@ -24,6 +23,7 @@ internal abstract partial class VersionedShard
     private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private Task _control = Task.CompletedTask;
     private Task _recorder = Task.CompletedTask;
+    private Task _beating = Task.CompletedTask;
     private bool _hasStarted;
     private Task _watching = Task.CompletedTask;
     private protected SlotWatch? _slots;
@@ -35,6 +35,9 @@ internal abstract partial class VersionedShard
 
     /// <summary>Completes when the shard first serves, and not as a backup's.</summary>
     public Task Serving => _serving.Task;
+
+    /// <summary>Completes when the shard can leave its cluster, as it is to: then it is stopped.</summary>
+    public Task MayLeave => _membership.MayLeave;
 
     /// <summary>Whether the machine follows the store: from <see cref="Run"/> until the store is lost.</summary>
     protected volatile bool _isAttached;
@@ -89,12 +92,10 @@ internal abstract partial class VersionedShard
         if (!follows) { JoinCluster(); }
         try
         {
-            if (OpenKept() is { } last) { _clock.Resume(last, ReadClocks()); }
+            if (OpenKept() is { } last) { _clock.Resume(last); }
             // What is kept has passed the test of its epochs.
             _seat.NoteIdentity(_options.DataDirectory);
-            // A file is read in between: what was noted has come to this, at the time of the reading.
-            ClockReading reading = ReadClocks();
-            if (_clockMemory.Recall(reading.MonotonicUs) is { } noted) { _clock.Resume(noted, reading); }
+            _clock.ResumeNoted();
             NoteClock();
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             if (follows)
@@ -135,11 +136,11 @@ internal abstract partial class VersionedShard
         _hasStarted = true;
         StartWorkers();
         _recorder = Work("the recorder of cuts", _cuts.RunAsync);
-        StartBeating();
+        _beating = _coordination?.RunAsync() ?? Task.CompletedTask;
     }
 
     // Nobody would miss a task that ends by a mistake of this program: commits would cease without a word. So the proxy ends.
-    private Task Work(string what, Func<CancellationToken, Task> work) => Task.Run(
+    internal Task Work(string what, Func<CancellationToken, Task> work) => Task.Run(
         async () =>
         {
             try
@@ -204,10 +205,10 @@ internal abstract partial class VersionedShard
     /// <summary>Completes when the shard cannot go on.</summary>
     public Task<ProxyExit> Failure => _failure.Task;
 
-    protected bool HasFailed => _failure.Task.IsCompleted;
+    internal bool HasFailed => _failure.Task.IsCompleted;
 
     /// <summary>The shard cannot go on. False if that was known already. Any thread.</summary>
-    protected bool Fail(ProxyExit exit)
+    internal bool Fail(ProxyExit exit)
     {
         // For good: a recovery under way must not open it again.
         _door.Shut();
@@ -215,7 +216,7 @@ internal abstract partial class VersionedShard
     }
 
     /// <summary>Nobody is let in any more. Any thread.</summary>
-    protected void ShutForGood()
+    internal void ShutForGood()
     {
         _door.Shut();
         OnClosing();
@@ -242,7 +243,7 @@ internal abstract partial class VersionedShard
     }
 
     /// <summary>Has the control task look at what there is to do. Any thread.</summary>
-    protected void Wake()
+    internal void Wake()
     {
         try
         {
@@ -255,7 +256,7 @@ internal abstract partial class VersionedShard
     }
 
     /// <summary>Returns when there may be something to do, and after a second at the latest. The control task.</summary>
-    protected Task AttentionAsync(CancellationToken stop) => _attention.WaitAsync(ControlPeriod, stop);
+    internal Task AttentionAsync(CancellationToken stop) => _attention.WaitAsync(ControlPeriod, stop);
 
     private async Task ControlAsync(CancellationToken stop)
     {
@@ -297,35 +298,11 @@ internal abstract partial class VersionedShard
         }
     }
 
-    // At most about once a second: the control task looks as often when nothing happens.
+    // The control task looks about as often when nothing happens.
     private void NoteClock()
     {
-        lock (_machineLock)
-        {
-            if (MonotonicMicroseconds() >= _clockNoteDue) { NoteClockNow(); }
-        }
+        lock (_machineLock) { _clock.NoteIfDue(); }
     }
-
-    // A version opens ahead of the clock: by more than any process takes to start after another, and it is noted at once.
-    private void NoteClockIfBehind(HybridTimestamp opens)
-    {
-        long expected = _clockNoted.Microseconds + MonotonicMicroseconds() - (_clockNoteDue - ClockNoteMicroseconds);
-        if (opens.Microseconds > expected + StartMicrosecondsMin) { NoteClockNow(); }
-    }
-
-    private void NoteClockNow()
-    {
-        // Both of one reading: what lies between two would be added to the clock of the next process.
-        ClockReading reading = ReadClocks();
-        _clockNoteDue = reading.MonotonicUs + ClockNoteMicroseconds;
-        _clockMemory.Note(_clockNoted = _clock.Now(reading), reading.MonotonicUs);
-    }
-
-    private const long StartMicrosecondsMin = 10_000;
-    private HybridTimestamp _clockNoted;
-
-    private const long ClockNoteMicroseconds = 1_000_000;
-    private long _clockNoteDue = long.MinValue;
 
     private async Task ResolveSuspicionAsync(CancellationToken stop)
     {
@@ -364,7 +341,7 @@ internal abstract partial class VersionedShard
     protected void Reopen(Boundary? rolledBack)
     {
         if (_loop is not { } loop) { return; }
-        PublishBranches();
+        _batches.Publish(_lines);
         IStoreConnector connector = Connector;
         long taken = _taken;
         string run = StoreRun;
@@ -407,7 +384,7 @@ internal abstract partial class VersionedShard
         }
         if (_stopped.Task.IsCompleted)
         {
-            await EndMembershipAsync().ConfigureAwait(false);
+            await _membership.EndAsync().ConfigureAwait(false);
             await BeforeEndAsync().ConfigureAwait(false);
         }
         if (_moves is not null) { await _moves.CloseAsync().ConfigureAwait(false); }
@@ -415,7 +392,7 @@ internal abstract partial class VersionedShard
         await EndWorkersAsync().ConfigureAwait(false);
         try
         {
-            await Task.WhenAll(_control, _recorder, _watching, _beating, _leaving).ConfigureAwait(false);
+            await Task.WhenAll(_control, _recorder, _watching, _beating, _membership.Leaving).ConfigureAwait(false);
         }
         catch (OperationCanceledException)
         {
@@ -430,11 +407,11 @@ internal abstract partial class VersionedShard
 
     public virtual void Dispose()
     {
-        LeaveCluster();
+        _coordination?.Dispose();
         _ending.Dispose();
         _cuts?.Dispose();
         _attention.Dispose();
         _checkpointing.Dispose();
-        _admission.Dispose();
+        _membership.Dispose();
     }
 }

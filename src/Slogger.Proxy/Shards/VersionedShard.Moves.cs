@@ -15,6 +15,9 @@ internal abstract partial class VersionedShard : IMovingShard
     private PeerMessages? _messages;
     private readonly List<(int Offset, int Length)> _publishedArguments = [];
 
+    /// <summary>Slots on their way; null for a shard alone.</summary>
+    internal SlotMoves? Moves => _moves;
+
     /// <summary>Who owns which slot; null for a shard alone.</summary>
     protected ClusterSlots? Slots => _slots?.View;
 

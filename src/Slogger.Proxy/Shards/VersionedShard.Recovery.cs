@@ -11,7 +11,6 @@ using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Restoring;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Feeding;
 using Version = Slogger.Core.Versions.Version;
@@ -30,7 +29,6 @@ internal abstract partial class VersionedShard
 
     private readonly StageTimes _stages = new();
     private string _ownerSeen = "";
-    private string _feed = "";
     private long _resolvingSince;
 
     // The store's start; one at a time, also when an attempt to recover has failed meanwhile.
@@ -79,7 +77,7 @@ internal abstract partial class VersionedShard
         IsLeft = _isLeft,
         IsSuspected = _door.IsSuspected,
         IsStopping = _isStopping,
-        AreStreamsOpen = _site.Streams.All(s => s.IsOpen),
+        AreStreamsOpen = _site.State.Streams.All(s => s.IsOpen),
         UntilVersionUs = UntilNextVersionUs(),
         NowUs = MonotonicMicroseconds(),
     };
@@ -118,10 +116,11 @@ internal abstract partial class VersionedShard
             case LifecycleStepKind.AwaitStore:
                 await _starting.ConfigureAwait(false);
                 break;
-            case LifecycleStepKind.SuspendAdmission or LifecycleStepKind.AllowAdmission:
-                await _admission.WaitAsync(stop).ConfigureAwait(false);
-                if (step.Kind == LifecycleStepKind.SuspendAdmission) { _life.Joiner.Suspend(); } else { _life.Joiner.Begun(step.At.Version); }
-                _admission.Release();
+            case LifecycleStepKind.SuspendAdmission:
+                await _membership.SuspendAdmissionAsync(stop).ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.AllowAdmission:
+                await _membership.AllowAdmissionAsync(step.At.Version, stop).ConfigureAwait(false);
                 break;
             case LifecycleStepKind.LookAtMetadata:
                 _life.Looked(Seen(await _seat.LookAsync(stop).ConfigureAwait(false)));
@@ -144,7 +143,7 @@ internal abstract partial class VersionedShard
                 break;
             case LifecycleStepKind.ReadLog:
                 (Boundary? last, Boundary? belowBranch) = Proved(step.WorldLine);
-                _life.Proved(last, belowBranch, _loop is null ? RestoredState(last) : null);
+                _life.Proved(last, belowBranch, _loop is null ? _restored.Find(last, _options.Redis?.ToString() ?? "", StoreRun) : null);
                 _stages.Passed("look");
                 break;
             case LifecycleStepKind.WaitForStore:
@@ -180,14 +179,14 @@ internal abstract partial class VersionedShard
                 _life.Performed(await RestoreAsync(step, stop).ConfigureAwait(false));
                 break;
             case LifecycleStepKind.NoteGoingOn:
-                NoteGoingOn(step.WorldLine);
+                _restored.NoteGoingOn(step.WorldLine);
                 break;
             case LifecycleStepKind.BeginWith:
-                _life.Performed(await BeginWithAsync(step.At, step.Branch, step.WorldLine, _feed, stop).ConfigureAwait(false));
+                _life.Performed(await BeginWithAsync(step.At, step.Branch, step.WorldLine, _restored.Feed, stop).ConfigureAwait(false));
                 break;
             case LifecycleStepKind.ForgetGoingOn:
                 FailPoint.Pass(FailPoint.OlderVersionKept);
-                ForgetRestored();
+                _restored.Forget();
                 _report.Warn($"shard {_options.Shard}: goes on from version {step.At.Version}, as slogger restore --keep has asked: its content is version "
                     + $"{step.Branch.Version} of world-line {step.Branch.WorldLine} now, and what was done after it is undone");
                 break;
@@ -245,7 +244,7 @@ internal abstract partial class VersionedShard
     {
         _lines = view.Lines;
         _ownerSeen = view.Record.Owner;
-        NoteClusterCut(view.Cut);
+        _batches.NoteCut(view.Cut);
         return new()
         {
             IsDeposed = view.Record.Epoch != _seat.Epoch,
@@ -285,7 +284,7 @@ internal abstract partial class VersionedShard
         }
         Version? branch = await _seat.BeginWorldLineAsync(claim, step.IsAdoption ? null : RowForBranch(claim), stop).ConfigureAwait(false);
         if (branch is null) { return null; }
-        _link?.SayBegun();
+        _coordination?.Link.SayBegun();
         FailPoint.Pass(FailPoint.WorldLineRecorded);
         return branch;
     }
@@ -317,49 +316,8 @@ internal abstract partial class VersionedShard
         _stages.Passed("version");
     }
 
-    // ---- After an offline restore ----
-
-    // What slogger restore has left for this start; null: nothing, or it is done.
-    private RestoredState? RestoredState(Boundary? last)
-    {
-        _restored ??= RestoredNote.Read(_options.DataDirectory);
-        if (_restored.GoesOn is not { } goesOn)
-        {
-            return _restored.Find(_options.Redis?.ToString() ?? "", StoreRun) is { } store ? new(new Version(store.Version), false, default) : null;
-        }
-        if (goesOn.WorldLine == 0 || last is null || last.Value.WorldLine.Number < goesOn.WorldLine) { return new(new Version(goesOn.Version), true, new(goesOn.WorldLine)); }
-        // A process that has died before it could forget it.
-        ForgetRestored();
-        return null;
-    }
-
-    /// <summary>What was restored before is of no concern any more: what the store holds is a primary's from here on.</summary>
-    private void ForgetRestoredByFollowing()
-    {
-        RestoredNote note = RestoredNote.Read(_options.DataDirectory);
-        if (note.Stores.Count > 0 || note.GoesOn is not null) { ForgetRestored(); }
-    }
-
-    private void ForgetRestored()
-    {
-        _restored = RestoredNote.None;
-        _restored.Write(_options.DataDirectory);
-    }
-
-    private void NoteGoingOn(WorldLine line)
-    {
-        _feed = FeedPlan.NewReplicationId();
-        _restored = _restored! with { GoesOn = _restored.GoesOn! with { WorldLine = line.Number, Feeds = [_feed, .. _restored.GoesOn.Feeds.Take(FeedsNoted)] } };
-        _restored.Write(_options.DataDirectory);
-    }
-
-    private const int FeedsNoted = 8;
-
-    /// <summary>What slogger restore has left.</summary>
-    private RestoredNote? _restored;
-
     /// <summary>Whether a stream is one with which a start has filled the store, to go on from an older version.</summary>
-    protected bool IsRestoredFeed(string replicationId) => (_restored ??= RestoredNote.Read(_options.DataDirectory)).GoesOn?.Feeds.Contains(replicationId) == true;
+    protected bool IsRestoredFeed(string replicationId) => _restored.IsFeed(replicationId);
 
     // ---- The machine ----
 
@@ -376,7 +334,7 @@ internal abstract partial class VersionedShard
             if (_machine is null)
             {
                 GridView grid = _seat.GridView;
-                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _life.Cut, Now()) { IsClean = _life.Joiner.IsJoining, GridValidUntilUs = grid.ValidUntilUs });
+                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _life.Cut, Now()) { IsClean = _membership.IsJoining, GridValidUntilUs = grid.ValidUntilUs });
                 RecordedCut = new(start.WorldLine, _life.Cut.Version);
                 PublishCut();
             }

@@ -8,7 +8,6 @@ using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log.Format;
-using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
 using Slogger.Resp;
@@ -47,7 +46,7 @@ internal abstract partial class VersionedShard
     protected abstract Task<byte[]> CommandsAsync(CancellationToken stop);
 
     /// <summary>Where keys that move are copied from and to, and messages published; null: the store does neither.</summary>
-    protected abstract RedisEndpoint? Endpoint { get; }
+    protected internal abstract RedisEndpoint? Endpoint { get; }
 
     /// <summary>Returns when nothing is executed any more of what connections carried that were lost (<see cref="CarrierLost"/>): before the front end
     /// opens again.</summary>
@@ -109,7 +108,7 @@ internal abstract partial class VersionedShard
     protected abstract HybridTimestamp? OpenKept();
 
     /// <summary>Whether the store that is there now has lost nothing since it was attached.</summary>
-    protected abstract Task<bool> IsSameStoreAsync(CancellationToken stop);
+    protected internal abstract Task<bool> IsSameStoreAsync(CancellationToken stop);
 
     /// <summary>The store was lost, and the machine knows: nothing of it is followed any more.</summary>
     protected abstract Task DetachAsync(CancellationToken stop);

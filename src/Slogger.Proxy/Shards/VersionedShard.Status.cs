@@ -34,7 +34,7 @@ internal abstract partial class VersionedShard
         Line("open_version", status.OpenVersion.Number);
         Line("durable_version", status.Durable.Version.Number);
         Line("committed_version", MayTell ? CommittedVersion : 0);
-        Line("version_interval_us", VersionIntervalUs);
+        Line("version_interval_us", _batches.VersionIntervalUs);
         Line("lag_marker_ms", Milliseconds(status.AnsweredLagUs));
         Line("lag_log_ms", Milliseconds(status.ReadLagUs));
         Line("lag_sync_ms", Milliseconds(status.DurableLagUs));
@@ -52,7 +52,7 @@ internal abstract partial class VersionedShard
         Line("store", _store.Name);
         Line("store_state", _door.IsOpen ? "serving" : _state);
         Line("metadata_state", _cuts.IsMetadataAvailable ? "available" : "unavailable");
-        AppendShards(Line);
+        _coordination?.AppendShards(Line);
         AppendSite(Line);
         Line("uptime_s", _rate.UptimeSeconds);
         Line("version", typeof(VersionedShard).Assembly.GetName().Version?.ToString(3) ?? "");

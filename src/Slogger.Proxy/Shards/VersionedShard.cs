@@ -1,7 +1,12 @@
-// A shard with versions: performs what the ShardMachine decides. Here is what all stores share: the machine and its
-// lock, the clock, the place in the metadata, the recorder, the door to the store; VersionedShard.Control starts, watches and
-// stops, VersionedShard.Recovery brings a lost store back. VersionedShard.StateObject is what is asked of a store: LogShard, BgsaveShard
-// and FasterShard answer it. RedisShard is what it takes that the store is a Redis, KeptVersions what it takes that a commit is a whole state.
+// A shard with versions: performs what the ShardMachine decides. Here is the skeleton that all stores share: the machine and its
+// lock, its effects, the place in the metadata, the recorder, the door to the store. VersionedShard.Control starts, watches and
+// stops, VersionedShard.Recovery performs what ShardLifecycle decides. VersionedShard.StateObject is what is asked of a store: LogShard,
+// BgsaveShard and FasterShard answer it. RedisShard is what it takes that the store is a Redis, KeptVersions what it takes that a commit is
+// a whole state.
+//
+// What has a state of its own is a part, beside it: ShardClock; RestoredStart, what slogger restore has left; ShardMembership, joining and
+// leaving; ShardCoordination, the others in the cluster, with PeerConnections; ShardBatches and DependencyNotes, what sessions ask;
+// PrimarySite and ShardFollower, two sites.
 //
 // Threads. The machine is called by the front end's loop (ticks, answers to markers), by the recorder (what SQL holds), by the
 // control task, and by those that make versions durable (LogShard: the replication link's thread and the syncing thread;
@@ -9,7 +14,9 @@
 // under it. It is taken at the rate of versions, not of commands. Recovery and upkeep belong to the control task; until Attach,
 // to the caller of StartAsync.
 // Order of locks: _machineLock first, then the log's; the door's own is held while nothing else is called.
-using System.Diagnostics;
+using Slogger.Core.Cuts;
+using Slogger.Core.Lifecycle;
+using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
@@ -35,8 +42,10 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected readonly ShardEffects _effects = new();
     protected ShardMachine? _machine;
     protected ClusterSeat _seat = null!;
-    private readonly HybridClock _clock = new(ReadClocksClosely());
-    private readonly ClockMemory _clockMemory;
+    private readonly ShardClock _clock;                 // under _machineLock
+    private readonly RestoredStart _restored;
+    private readonly ShardMembership _membership;
+    private readonly ShardBatches _batches;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private CutRecorder _cuts = null!;
     protected FrontEndLoop? _loop;
@@ -53,37 +62,52 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _options = options;
         _report = report;
         _store = store;
-        _clockMemory = new ClockMemory(options.DataDirectory);
-        _batchGate = new(new BatchGateOptions { ClockErrorUs = (long)options.ClockError.TotalMicroseconds });
+        _clock = new ShardClock(options.DataDirectory);
+        _restored = new RestoredStart(options.DataDirectory);
+        _site = new PrimarySite(this, report);
+        _membership = new ShardMembership(this, report);
+        _peers = new PeerConnections(this, report);
+        _follower = new ShardFollower(this, store, _checkpointing, report);
+        _batches = new ShardBatches(this, options.ClockError);
     }
 
-    protected static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
-
-    protected static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
-
-    /// <summary>Reads the machine's clocks.</summary>
-    protected static ClockReading ReadClocks()
-    {
-        long before = MonotonicMicroseconds(), wall = WallMicroseconds(), after = MonotonicMicroseconds();
-        return new ClockReading(after, wall, after - before);
-    }
-
-    // The first readings wait for the compiler.
-    private static ClockReading ReadClocksClosely()
-    {
-        ClockReading best = ReadClocks();
-        for (int i = 0; i < CloseReadings && best.SpreadUs > 1; i++)
-        {
-            ClockReading reading = ReadClocks();
-            if (reading.SpreadUs < best.SpreadUs) { best = reading; }
-        }
-        return best;
-    }
-
-    private const int CloseReadings = 1000;
+    protected static long MonotonicMicroseconds() => ShardClock.MonotonicUs();
 
     /// <summary>The site's metadata.</summary>
     public IMetadataStore Metadata => _seat.Metadata;
+
+    // ---- What its parts ask ----
+
+    /// <summary>Guards the machine.</summary>
+    internal Lock MachineLock => _machineLock;
+
+    /// <summary>The machine, once the shard runs. Under its lock.</summary>
+    internal ShardMachine? Machine => _machine;
+
+    /// <summary>The store's, for messages.</summary>
+    internal string StoreName => _store.Name;
+
+    /// <summary>What it does, for people.</summary>
+    internal string State
+    {
+        get => _state;
+        set => _state = value;
+    }
+
+    /// <summary>Whether the store may be lost.</summary>
+    internal bool IsSuspected => _door.IsSuspected;
+
+    /// <summary>The shard's place in the metadata.</summary>
+    internal ClusterSeat Seat => _seat;
+
+    /// <summary>The front end's, once it is there.</summary>
+    internal FrontEndLoop? Loop => _loop;
+
+    /// <summary>Whether the shard has yet to join its cluster, and what it may do until then.</summary>
+    internal Joiner Joiner => _life.Joiner;
+
+    /// <summary>Cancelled when the shard ends.</summary>
+    internal CancellationToken End => _ending.Token;
 
     // ---- What the front end asks (the loop's thread) ----
 
@@ -93,7 +117,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     public bool IsOpen => _door.IsOpen;
 
-    public bool IsEnding => (_isStopping || _isLeaving) && !_ending.IsCancellationRequested && _isAttached && !_door.IsSuspected;
+    public bool IsEnding => (_isStopping || _membership.IsLeaving) && !_ending.IsCancellationRequested && _isAttached && !_door.IsSuspected;
 
     public long WorldLine => Volatile.Read(ref _worldLine);
 
@@ -150,7 +174,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (machine.Mode == ShardMode.Stopping && IsPunctual) { return MicrosecondsHeld(machine) ?? 0; }
             if (IsPunctual)
             {
-                ClockReading reading = ReadClocks();
+                ClockReading reading = ShardClock.Read();
                 HybridTimestamp now = _clock.Now(reading);
                 long wait = machine.NextBoundaryUs(now) - now.Microseconds;
                 OnBoundaryAwaited(reading.MonotonicUs + wait);
@@ -179,7 +203,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         if (!_seat.HasPeers) { return 0; }
         lock (_machineLock)
         {
-            return _machine is { } machine ? _batchGate.HoldReplyUntil(machine.OpenVersion, _seat.Grid).Microseconds - Now().Microseconds : 0;
+            return _machine is { } machine ? _batches.HoldReplyUntil(machine.OpenVersion).Microseconds - Now().Microseconds : 0;
         }
     }
 
@@ -190,7 +214,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (_machine is not { } machine || !MayClose) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _life.Joiner.IsJoining || _isLeaving;
+            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _membership.IsJoining || _membership.IsLeaving;
             machine.CommitAwaited(isAwaited, _effects, Version.Max(AwaitedVersion, _peersWaitUntil));
             Tick(machine, hasChanged);
             return Perform() ? ToSend(_pendingMarker) : null;
@@ -223,6 +247,36 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         }
     }
 
+    /// <inheritdoc />
+    public IBatchPort Batches => _batches;
+
+    /// <summary>See <see cref="IBatchPort.LastDone"/>; without a stream nothing is known.</summary>
+    protected internal virtual (Sequence Last, long Version)? LastDone(SessionId session) => null;
+
+    /// <summary>See <see cref="IBatchPort.FastForward"/>.</summary>
+    internal void FastForward(Version atLeast)
+    {
+        HybridTimestamp opens = HybridTimestamp.Of(_seat.Grid.StartOf(atLeast), 0);
+        lock (_machineLock)
+        {
+            // The clock goes along, and so does the next process's: it must not open earlier versions again. One that is too far behind
+            // waits, and its clients are refused in the end.
+            if (_machine is not { } machine || !_clock.TryObserve(opens)) { return; }
+            machine.FastForward(atLeast);
+        }
+    }
+
+    /// <summary>Opens a version ahead of the clock, on the loop's thread. Any thread.</summary>
+    protected void FastForwardSoon(Version atLeast)
+    {
+        if (_loop is not { } loop) { return; }
+        loop.Post(() =>
+        {
+            FastForward(atLeast);
+            loop.Boundary.OnFastForward();
+        });
+    }
+
     public void OnCommitAwaited()
     {
         lock (_machineLock)
@@ -242,21 +296,21 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     public void Warn(string message) => _report.Warn(message);
 
     /// <summary>Less is held than before. Any thread.</summary>
-    protected void OnHoldEnded()
+    internal void OnHoldEnded()
     {
         if (_loop is { } loop) { loop.Post(loop.OnHoldEnded); }
     }
 
     /// <summary>Has the front end's loop do something.</summary>
-    protected void PostToLoop(Action action) => _loop?.Post(action);
+    internal void PostToLoop(Action action) => _loop?.Post(action);
 
     /// <summary>The store was written to by others than the front end: the version is not empty. Any thread.</summary>
     protected void MarkChanged() => Volatile.Write(ref _changedElsewhere, 1);
 
     /// <summary>The clock. For a tick it is read after the receive: the loop ticks after it has read its clients.</summary>
-    protected HybridTimestamp Now()
+    internal HybridTimestamp Now()
     {
-        lock (_machineLock) { return _clock.Now(ReadClocks()); }
+        lock (_machineLock) { return _clock.Now(); }
     }
 
     // ---- Effects, in order, under the machine's lock ----
@@ -343,9 +397,14 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     Version ICutListener.AwaitedVersion => AwaitedVersion;
 
-    private Version AwaitedVersion => IsCommitHurried ? new(OpenVersion) : new(_loop?.AwaitedVersion ?? 0);
+    private Version AwaitedVersion => _site.HoldsAll ? new(OpenVersion) : new(_loop?.AwaitedVersion ?? 0);
 
-    private bool IsCommitAwaited => IsCommitHurried || _loop?.AwaitedVersion > CommittedVersion;
+    // Others than clients wait for a commit, too.
+    private bool IsCommitAwaited => _site.HoldsAll || _loop?.AwaitedVersion > CommittedVersion;
+
+    bool ICutListener.IsJoining => _membership.IsJoining;
+
+    Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) => _membership.AskToJoinAsync(recorded, cut, stop);
 
     Version ICutListener.OpenVersion => new(OpenVersion);
 
@@ -360,7 +419,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
                     machine.RecordUnavailable(point);
                     break;
                 case DurableOutcome.Recorded:
-                    machine.DurableRecorded(point, _life.Joiner.IsJoining ? machine.Committed : result.Value.Cut, _effects);
+                    machine.DurableRecorded(point, _membership.IsJoining ? machine.Committed : result.Value.Cut, _effects);
                     break;
                 case DurableOutcome.StaleWorldLine:
                     LeaveWorldLine(machine, point, result.Value.Cut.WorldLine);

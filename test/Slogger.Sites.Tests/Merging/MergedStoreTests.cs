@@ -243,6 +243,8 @@ public sealed class MergedStoreTests
 
         StreamGuard? IFollowingShard.Guard => null;
 
+        IPrimaryShard? IFollowingShard.Primary => null;
+
         Task<bool> IFollowingStore.RenewAsync(Func<bool> begin, CancellationToken stop)
         {
             bool hasBegun = begin();

@@ -1,0 +1,195 @@
+// A shard as one of a primary's, beside another site: under which epoch its site rules, and what is done when another one does.
+//
+// A switch-over, at the primary: while the site's SQL says that it hands over, all operations of clients are held, here and at every process that
+// starts; when none is under way any more, and what was done is in durable versions, the shard says up to which. It goes on, or ends, by what SQL
+// says (SiteState).
+using System.Diagnostics;
+using Slogger.Core.Identities;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Proxy.Shards;
+
+/// <summary>What the shard's site is, and whether it hands over. Any thread.</summary>
+internal sealed class PrimarySite(VersionedShard shard, ILogger report)
+{
+    private static readonly TimeSpan DeposedNoteLimit = TimeSpan.FromSeconds(5);
+    private static readonly TimeSpan SitePeriod = TimeSpan.FromMilliseconds(50);
+
+    // Whoever asks asks again.
+    private static readonly TimeSpan HeldLimit = TimeSpan.FromSeconds(1);
+    private readonly SemaphoreSlim _looking = new(1, 1);
+    private Task _watching = Task.CompletedTask;
+    private volatile bool _holdsAll;
+    private volatile HeldAt? _heldAt;
+    private SiteState? _takenOver;
+    private int _isDeposed;
+
+    private sealed record HeldAt(WorldPoint Point);
+
+    /// <summary>As it was read last.</summary>
+    public SiteState State { get; private set; } = SiteState.Alone;
+
+    /// <summary>Whether operations of clients are held, since the site hands over.</summary>
+    public bool HoldsAll => _holdsAll;
+
+    /// <summary>Ends when nobody looks any more: the shard is ending.</summary>
+    public Task EndAsync() => _watching;
+
+    /// <summary>The site has taken over, and is this: the recovery that follows need not ask.</summary>
+    public void TakenOver(SiteState site) => _takenOver = site;
+
+    /// <summary>Learns what the site is, as of now: at each recovery, before anybody is let in. Who is told to take over is told that, too; should it
+    /// have been handed over since, whoever does that asks this shard.</summary>
+    public async Task LearnAsync(CancellationToken stop)
+    {
+        if (_takenOver is { } learned)
+        {
+            _takenOver = null;
+            OnSite(learned);
+            return;
+        }
+        await _looking.WaitAsync(stop).ConfigureAwait(false);
+        try
+        {
+            OnSite(await shard.Seat.RetryAsync(() => shard.Metadata.SiteAsync(shard.Seat.Cluster, stop), stop).ConfigureAwait(false));
+        }
+        finally
+        {
+            _looking.Release();
+        }
+    }
+
+    // One after the other: what was read later counts.
+    private void OnSite(SiteState site)
+    {
+        State = site;
+        if (site.Role == SiteRole.Deposed)
+        {
+            OnDeposed(site.Epoch);
+            return;
+        }
+        bool isHeld = site.Role == SiteRole.HandingOver;
+        if (isHeld == _holdsAll) { return; }
+        _heldAt = null;
+        _holdsAll = isHeld;
+        if (isHeld)
+        {
+            report.Info($"shard {shard.Seat.Shard}: operations of clients are held: switch-over {site.HandOver.Number} hands cluster \"{shard.Seat.Cluster}\" over to the other site");
+            Task before = _watching;
+            _watching = Task.Run(() => WatchAsync(before, shard.End), CancellationToken.None);
+        }
+        else
+        {
+            report.Info($"shard {shard.Seat.Shard}: the switch-over was called off: operations go on");
+            shard.OnHoldEnded();
+        }
+    }
+
+    private async Task WatchAsync(Task before, CancellationToken stop)
+    {
+        await before.ConfigureAwait(false);
+        while (_holdsAll && !stop.IsCancellationRequested && !shard.HasFailed)
+        {
+            await Task.Delay(SitePeriod, stop).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            await LookAsync(stop).ConfigureAwait(false);
+        }
+    }
+
+    // Nobody knows how it goes on while SQL is away: what is held stays so.
+    private async Task LookAsync(CancellationToken stop)
+    {
+        try
+        {
+            await _looking.WaitAsync(stop).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            return;
+        }
+        try
+        {
+            OnSite(await shard.Metadata.SiteAsync(shard.Seat.Cluster, stop).ConfigureAwait(false));
+        }
+        catch (Exception e) when (e is MetadataUnavailableException or OperationCanceledException)
+        {
+            // Asked again.
+        }
+        catch (MetadataException e)
+        {
+            shard.Fail(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
+        }
+        finally
+        {
+            _looking.Release();
+        }
+    }
+
+    /// <summary>See <see cref="Ports.IPrimaryShard.HoldAllAsync"/>.</summary>
+    public async Task<WorldPoint?> HoldAllAsync(long number, CancellationToken stop)
+    {
+        await LookAsync(stop).ConfigureAwait(false);
+        if (!_holdsAll || State.HandOver.Number != number || shard.Loop is not { } loop || !shard.IsOpen || shard.HasFailed) { return null; }
+        // Said again until the cut and the backup have come to it: nothing was done since. What a recovery has gone back behind is of another world-line.
+        if (_heldAt is { } known && known.Point.WorldLine.Number == shard.WorldLine) { return known.Point; }
+        long began = Stopwatch.GetTimestamp();
+        var withholding = new Withholding(FrontEndLoop.Microseconds() + (long)HeldLimit.TotalMicroseconds, connections => shard.EndBlocked(connections, stop));
+        loop.Post(() => loop.AwaitForwarded(withholding));
+        try
+        {
+            if (!await withholding.Answered.Task.WaitAsync(HeldLimit, stop).ConfigureAwait(false)) { return null; }
+        }
+        catch (TimeoutException)
+        {
+            return null;
+        }
+        finally
+        {
+            withholding.IsGivenUp = true;
+        }
+        WorldPoint open;
+        lock (shard.MachineLock) { open = new(shard.Machine!.WorldLine, shard.Machine.OpenVersion); }
+        while (_holdsAll && shard.IsOpen && Stopwatch.GetElapsedTime(began) < HeldLimit)
+        {
+            lock (shard.MachineLock)
+            {
+                if (shard.Machine!.Durable is var durable && durable.WorldLine == open.WorldLine && durable >= open && _holdsAll)
+                {
+                    _heldAt = new(durable);
+                    return durable;
+                }
+            }
+            await Task.Delay(1, stop).ConfigureAwait(false);
+        }
+        return null;
+    }
+
+    /// <summary>Another site rules: nothing is committed or answered any more. The site's SQL is told, so that no process starts here but as a
+    /// backup's.</summary>
+    public void OnDeposed(SiteEpoch by)
+    {
+        if (Interlocked.Exchange(ref _isDeposed, 1) != 0) { return; }
+        lock (shard.MachineLock) { shard.Machine?.Deposed(); }
+        shard.ShutForGood();
+        shard.PostToLoop(() => shard.Loop!.CloseStore("another site is the primary"));
+        _ = Task.Run(async () =>
+        {
+            string note = "";
+            try
+            {
+                using var limit = new CancellationTokenSource(DeposedNoteLimit);
+                await shard.Metadata.ChangeSiteAsync(shard.Seat.Cluster, s => new(s.DeposedBy(by), null), limit.Token).ConfigureAwait(false);
+            }
+            catch (Exception e) when (e is MetadataException or OperationCanceledException)
+            {
+                note = $" It could not be noted in the metadata ({e.Message}), so other processes of this site may go on until they hear of it from the backup.";
+            }
+            shard.Fail(ProxyExit.Failed(
+                $"another site has taken over cluster \"{shard.Seat.Cluster}\", with site epoch {by}: shard {shard.Seat.Shard} is served there, and no more here.{note}",
+                "lead clients to the other site; slogger seed makes this one its backup"));
+        });
+    }
+}

@@ -1,0 +1,88 @@
+// The clock of a shard: hybrid, so that it never goes back, and noted for the next process on this machine, which must not open versions again
+// that replies have told of (ClockMemory).
+using System.Diagnostics;
+using Slogger.Core.Time;
+using Slogger.Proxy.Stores;
+
+namespace Slogger.Proxy.Shards;
+
+/// <summary>The clock. Under the machine's lock; until the shard is attached, by the caller of StartAsync.</summary>
+/// <param name="dataDirectory">Where it is noted.</param>
+internal sealed class ShardClock(string dataDirectory)
+{
+    private const int CloseReadings = 1000;
+    private const long NotePeriodUs = 1_000_000;
+
+    // More than this no process takes to start after another.
+    private const long StartUsMin = 10_000;
+    private readonly HybridClock _clock = new(ReadClosely());
+    private readonly ClockMemory _memory = new(dataDirectory);
+    private HybridTimestamp _noted;
+    private long _noteDue = long.MinValue;
+
+    /// <summary>The machine's own clock.</summary>
+    public static long MonotonicUs() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
+
+    /// <summary>The time of day, since the Unix epoch.</summary>
+    public static long WallUs() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
+
+    /// <summary>Reads the machine's clocks.</summary>
+    public static ClockReading Read()
+    {
+        long before = MonotonicUs(), wall = WallUs(), after = MonotonicUs();
+        return new ClockReading(after, wall, after - before);
+    }
+
+    /// <summary>What it says now.</summary>
+    public HybridTimestamp Now() => _clock.Now(Read());
+
+    /// <summary>What it says at a reading.</summary>
+    public HybridTimestamp Now(in ClockReading reading) => _clock.Now(reading);
+
+    /// <summary>A version was closed at that time: it goes on from there.</summary>
+    public void Resume(HybridTimestamp closed) => _clock.Resume(closed, Read());
+
+    /// <summary>Goes on from what an earlier process has noted.</summary>
+    public void ResumeNoted()
+    {
+        // A file is read in between: what was noted has come to this, at the time of the reading.
+        ClockReading reading = Read();
+        if (_memory.Recall(reading.MonotonicUs) is { } noted) { _clock.Resume(noted, reading); }
+    }
+
+    /// <summary>Goes along to the time at which a version opens ahead of it. False: it is too far behind.</summary>
+    public bool TryObserve(HybridTimestamp opens)
+    {
+        if (!_clock.TryObserve(opens, Read())) { return false; }
+        // By more than any process takes to start after another, and it is noted at once.
+        long expected = _noted.Microseconds + MonotonicUs() - (_noteDue - NotePeriodUs);
+        if (opens.Microseconds > expected + StartUsMin) { Note(); }
+        return true;
+    }
+
+    /// <summary>Notes it, at most about once a second.</summary>
+    public void NoteIfDue()
+    {
+        if (MonotonicUs() >= _noteDue) { Note(); }
+    }
+
+    private void Note()
+    {
+        // Both of one reading: what lies between two would be added to the clock of the next process.
+        ClockReading reading = Read();
+        _noteDue = reading.MonotonicUs + NotePeriodUs;
+        _memory.Note(_noted = _clock.Now(reading), reading.MonotonicUs);
+    }
+
+    // The first readings wait for the compiler.
+    private static ClockReading ReadClosely()
+    {
+        ClockReading best = Read();
+        for (int i = 0; i < CloseReadings && best.SpreadUs > 1; i++)
+        {
+            ClockReading reading = Read();
+            if (reading.SpreadUs < best.SpreadUs) { best = reading; }
+        }
+        return best;
+    }
+}
