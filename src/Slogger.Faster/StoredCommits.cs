@@ -1,4 +1,4 @@
-// Which commits there are, for who decides what a store is opened at.
+// Commits as they are on disk, for who decides what a store is opened at.
 using Slogger.Faster.Commits;
 using Slogger.Faster.Disk;
 using Slogger.Log.Files;
@@ -6,14 +6,19 @@ using Slogger.Log.Format;
 
 namespace Slogger.Faster;
 
-public sealed partial class FasterStore
+/// <summary>Reads and copies commits. No store need be open.</summary>
+internal static class StoredCommits
 {
-    /// <summary>The commits in a directory in which no store is open, oldest first: those that are whole, and rest on a log that
-    /// is.</summary>
-    public static IReadOnlyList<CommitRecord> CommitsIn(FasterOptions options)
+    private const int ReadBytes = 1 << 20;
+
+    /// <summary>The directory of a store's commits.</summary>
+    public static string DirectoryIn(string directory) => Path.Combine(directory, "commits");
+
+    /// <summary>Those in a directory in which no store is open, oldest first, that are whole and rest on a log that is.</summary>
+    public static IReadOnlyList<CommitRecord> In(FasterOptions options)
     {
         ArgumentNullException.ThrowIfNull(options);
-        List<CommitRecord> commits = new CommitFiles(options.Files, Path.Combine(options.Directory, CommitsDirectory)).Load();
+        List<CommitRecord> commits = new CommitFiles(options.Files, DirectoryIn(options.Directory)).Load();
         if (commits.Count == 0) return commits;
         RequireSizes(options, commits);
         using var device = new LogDevice(options.Files, options.Directory, options.SegmentBits, options.PageBits);
@@ -21,22 +26,16 @@ public sealed partial class FasterStore
         return damaged < 0 ? commits : commits[..damaged];
     }
 
-    /// <summary>As <see cref="CommitsIn(FasterOptions)"/>, with the sizes that the store was made with.</summary>
-    public static IReadOnlyList<CommitRecord> CommitsIn(string directory)
+    /// <summary>The same, with the sizes that the store was made with.</summary>
+    public static IReadOnlyList<CommitRecord> In(string directory)
     {
         FasterOptions options = new() { Directory = directory };
-        List<CommitRecord> commits = new CommitFiles(options.Files, Path.Combine(directory, CommitsDirectory)).Load();
-        return commits is [.., var last] ? CommitsIn(options with { PageBits = last.PageBits, SegmentBits = last.SegmentBits }) : commits;
+        List<CommitRecord> commits = new CommitFiles(options.Files, DirectoryIn(directory)).Load();
+        return commits is [.., var last] ? In(options with { PageBits = last.PageBits, SegmentBits = last.SegmentBits }) : commits;
     }
 
-    /// <summary>Copies a commit into another directory, so that a store can be opened there. The one that has made it may be open, if it
-    /// keeps the commit meanwhile.</summary>
-    /// <param name="options">The store's.</param>
-    /// <param name="commit">The commit.</param>
-    /// <param name="directory">The other directory; it exists, and is empty.</param>
-    /// <param name="cancellation">Gives up: a part is there then.</param>
-    /// <exception cref="IOException">The disk refused.</exception>
-    public static void CopyCommit(FasterOptions options, CommitRecord commit, string directory, CancellationToken cancellation = default)
+    /// <summary>Copies a commit into another directory, so that a store can be opened there.</summary>
+    public static void Copy(FasterOptions options, CommitRecord commit, string directory, CancellationToken cancellation = default)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(commit);
@@ -48,15 +47,13 @@ public sealed partial class FasterStore
             Copy(options.Files, from, to, Math.Min(bytes, commit.To - (segment << options.SegmentBits)));
         }
 
-        string commits = Path.Combine(directory, CommitsDirectory);
+        string commits = DirectoryIn(directory);
         options.Files.CreateDirectory(commits);
-        string own = CommitFiles.FileOf(Path.Combine(options.Directory, CommitsDirectory), commit.Token);
+        string own = CommitFiles.FileOf(DirectoryIn(options.Directory), commit.Token);
         Copy(options.Files, own, CommitFiles.FileOf(commits, commit.Token), long.MaxValue);
     }
 
-    /// <summary>Whether what a commit has added to the log is on disk as it was written. The store may be open, if it keeps the commit
-    /// meanwhile.</summary>
-    /// <exception cref="IOException">It cannot be read.</exception>
+    /// <summary>Whether what a commit has added to the log is on disk as it was written.</summary>
     public static bool IsWhole(FasterOptions options, CommitRecord commit)
     {
         ArgumentNullException.ThrowIfNull(options);
@@ -79,6 +76,38 @@ public sealed partial class FasterStore
         }
 
         return checksum == commit.Checksum;
+    }
+
+    /// <summary>The sizes of pages and files are those that the commits were made with.</summary>
+    /// <exception cref="InvalidDataException">They are not.</exception>
+    public static void RequireSizes(FasterOptions options, IReadOnlyList<CommitRecord> commits)
+    {
+        // With other sizes the log is read in the wrong places, and looks damaged.
+        if (commits.FirstOrDefault(c => c.PageBits != options.PageBits || c.SegmentBits != options.SegmentBits) is { } commit)
+            throw new InvalidDataException($"{options.Directory} was made with pages of 2^{commit.PageBits} bytes and files of "
+                + $"2^{commit.SegmentBits}: open it with the same, not 2^{options.PageBits} and 2^{options.SegmentBits}.");
+    }
+
+    /// <summary>The number of the first commit whose part of the log is damaged; -1: none.</summary>
+    public static int FirstDamaged(LogDevice device, IReadOnlyList<CommitRecord> commits)
+    {
+        for (int i = 0; i < commits.Count; i++) if (Checksum(device, commits[i].Since, commits[i].To) != commits[i].Checksum) return i;
+        return -1;
+    }
+
+    /// <summary>The checksum of a stretch of the log.</summary>
+    public static uint Checksum(LogDevice device, long from, long to)
+    {
+        uint checksum = 0;
+        byte[] buffer = new byte[(int)Math.Min(ReadBytes, Math.Max(1, to - from))];
+        for (int bytes; from < to; from += bytes)
+        {
+            bytes = (int)Math.Min(buffer.Length, to - from);
+            device.Read(from, buffer.AsSpan(0, bytes));
+            checksum = Crc32C.Compute(buffer.AsSpan(0, bytes), checksum);
+        }
+
+        return checksum;
     }
 
     private static void Copy(IFileLayer files, string from, string to, long bytes)
