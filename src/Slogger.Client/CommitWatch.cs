@@ -111,8 +111,8 @@ internal sealed class CommitWatch(SloggerClient client)
         limit.CancelAfter(client.Options.ConnectTimeout);
         if (_channel is null)
         {
-            IReadOnlyList<Address> addresses = client.Addresses();
-            _channel = await client.OpenAsync(addresses[(int)((uint)_next % addresses.Count)], limit.Token).ConfigureAwait(false);
+            IReadOnlyList<Address> addresses = client.Discovery.Addresses();
+            _channel = await client.Discovery.OpenAsync(addresses[(int)((uint)_next % addresses.Count)], limit.Token).ConfigureAwait(false);
             _probed = default;
         }
 

@@ -187,7 +187,7 @@ internal sealed partial class Link
             {
                 why = e;
                 LogNotConnected(Name, e.Message);
-                _client.RefreshSoon();
+                _client.Discovery.RefreshSoon();
                 if (Stopwatch.GetElapsedTime(_brokenSince) > _client.Options.GiveUpAfter) { GiveUp(why); }
                 await Task.Delay(pause).ConfigureAwait(false);
                 pause = TimeSpan.FromTicks(Math.Min(pause.Ticks * 2, _client.Options.ReconnectDelayMax.Ticks));
@@ -209,9 +209,9 @@ internal sealed partial class Link
         RespChannel? channel = null;
         try
         {
-            channel = await _client.OpenAsync(_address, limit.Token).ConfigureAwait(false);
-            Hello hello = await _client.AskAsync(channel, limit.Token).ConfigureAwait(false);
-            _client.CheckCluster(hello, Name);
+            channel = await _client.Discovery.OpenAsync(_address, limit.Token).ConfigureAwait(false);
+            Hello hello = await _client.Discovery.AskAsync(channel, limit.Token).ConfigureAwait(false);
+            _client.Discovery.CheckCluster(hello, Name);
             WorldLine line = _client.WorldLine;
             Dictionary<SloggerSession, Executed> executed = _readsBackup ? [] : await ProbeAsync(channel, hello.Shard, line, limit.Token).ConfigureAwait(false);
             if (!_client.TryEnter(line, () => BecomeLive(channel, hello.Shard, executed)))
@@ -247,7 +247,7 @@ internal sealed partial class Link
     private async Task<Dictionary<SloggerSession, Executed>> AskExecutedAsync(
         RespChannel channel, ShardId shard, WorldLine line, CancellationToken cancellation)
     {
-        SloggerSession[] sessions = [.. _client.Links.SelectMany(l => l.SessionsUnderWayAt(shard)).Distinct()];
+        SloggerSession[] sessions = [.. _client.Routes.Links.SelectMany(l => l.SessionsUnderWayAt(shard)).Distinct()];
         var executed = new Dictionary<SloggerSession, Executed>();
         if (sessions.Length == 0) { return executed; }
         channel.Write("DPR.WAIT", "*", BooksMs);
@@ -274,7 +274,7 @@ internal sealed partial class Link
         // What was executed is known of the shard that is here now.
         Settle(new IOException(_brokenBy is { } why ? $"the connection broke: {why.Message}" : "the connection broke", _brokenBy), Shard == shard ? executed : null);
         // A shard that has moved to another address has one link from now on.
-        foreach (Link other in _client.Links) { other.Yield(this, shard, executed); }
+        foreach (Link other in _client.Routes.Links) { other.Yield(this, shard, executed); }
         // Nothing is under way there any more; and the shard may have forgotten what it was told.
         foreach (SloggerSession session in _client.Sessions()) { session.OnNewConnection(shard); }
         lock (_gate)

@@ -1,9 +1,8 @@
-// The connection to a cluster: which proxies there are, which slots they own, one link to each, and the world-line, which all
-// sessions of a client share. Whoever hears first that a world-line is over (a link, or the watch over commits) tells it here,
+// The connection to a cluster: one link to each shard (Routes), what is known of the cluster (Discovery), and the world-line, which
+// all sessions of a client share. Whoever hears first that a world-line is over (a link, or the watch over commits) tells it here,
 // and here every session learns it before anything is sent in the new one.
 //
 // Locks, in this order: _worldGate, a session's, a link's.
-using System.Collections.Concurrent;
 using Microsoft.Extensions.Logging;
 using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Client.Wire;
@@ -12,7 +11,6 @@ using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
-using Slogger.Resp;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
@@ -25,16 +23,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
     private readonly Lock _worldGate = new();
     private readonly Lock _cutGate = new();
     private readonly CancellationTokenSource _stop = new();
-    private readonly ConcurrentDictionary<Address, Link> _links = new();
-    private readonly Lock _linksGate = new();
-    private readonly Link?[] _owners = new Link?[HashSlot.Count];
-    private readonly Link?[] _served = new Link?[HashSlot.Count];
-    private long _ownersChanged;
-    private readonly CommitWatch _watch;
     private SloggerSession[] _sessions = [];       // replaced, never changed; guarded by _worldGate
-    private KeyFinder _keys = null!;
-    private Partitioning? _partitions;
-    private string? _cluster;
     private long _worldLine;
     private WorldPoint _cut;
     private long _probes;
@@ -45,18 +34,20 @@ public sealed partial class SloggerClient : IAsyncDisposable
         Options = options;
         _loggers = options.LoggerFactory ?? NullLoggerFactory.Instance;
         _logger = LoggerFor<SloggerClient>();
-        _watch = new(this);
+        Routes = new((address, index) => new Link(this, address, index));
+        Discovery = new(this, Routes, _stop.Token);
+        Watch = new(this);
     }
 
     /// <summary>The settings it was made with.</summary>
     public SloggerClientOptions Options { get; }
 
     /// <summary>The cluster's name.</summary>
-    public string Cluster => _cluster!;
+    public string Cluster => Discovery.Cluster;
 
     /// <summary>How the cluster's keys fall into partitions. What is done together (a transaction, a command with several keys) must have
     /// all of its keys in one.</summary>
-    public Partitioning Partitions => _partitions!;
+    public Partitioning Partitions => Discovery.Partitions;
 
     /// <summary>The timeline that the client knows.</summary>
     public WorldLine WorldLine => new(Volatile.Read(ref _worldLine));
@@ -75,9 +66,9 @@ public sealed partial class SloggerClient : IAsyncDisposable
         var client = new SloggerClient(options);
         try
         {
-            await client.DiscoverAsync(cancellation).ConfigureAwait(false);
+            await client.Discovery.DiscoverAsync(cancellation).ConfigureAwait(false);
             // What is read at a backup is committed.
-            if (!options.ReadsBackup) { client._watch.Start(client._stop.Token); }
+            if (!options.ReadsBackup) { client.Watch.Start(client._stop.Token); }
             return client;
         }
         catch
@@ -128,36 +119,19 @@ public sealed partial class SloggerClient : IAsyncDisposable
         if (Interlocked.Exchange(ref _isDisposed, 1) != 0) { return; }
         await _stop.CancelAsync().ConfigureAwait(false);
         foreach (SloggerSession session in Sessions()) { await session.DisposeAsync().ConfigureAwait(false); }
-        await _watch.StopAsync().ConfigureAwait(false);
-        foreach (Link link in _links.Values) { await link.StopAsync().ConfigureAwait(false); }
-        await _refreshing.ConfigureAwait(false);
+        await Watch.StopAsync().ConfigureAwait(false);
+        foreach (Link link in Routes.Links) { await link.StopAsync().ConfigureAwait(false); }
+        await Discovery.EndAsync().ConfigureAwait(false);
         _stop.Dispose();
     }
 
     internal ILogger LoggerFor<T>() => _loggers.CreateLogger<T>();
 
-    internal KeyFinder Keys => _keys;
+    internal Routes Routes { get; }
 
-    internal CommitWatch Watch => _watch;
+    internal Discovery Discovery { get; }
 
-    internal IEnumerable<Link> Links => _links.Values;
-
-    /// <summary>The link to the owner of a slot; of no slot, or of one that is not known, to any shard, which will tell.</summary>
-    internal Link OwnerOf(int slot) => Volatile.Read(ref _owners[Math.Max(slot, 0)]) ?? _links.Values.First();
-
-    /// <summary>Rises before an owner changes, and once more when it has. Who finds the same number before and behind has seen no
-    /// change.</summary>
-    internal long OwnersChanged => Volatile.Read(ref _ownersChanged);
-
-    /// <summary>Whether a slot's owner has executed something of the slot since this client takes it for the owner: so it knows by itself
-    /// that it is.</summary>
-    internal bool HasServed(int slot, Link owner) => Volatile.Read(ref _served[slot]) == owner;
-
-    /// <summary>A shard has executed something of a slot; null: one has refused to.</summary>
-    internal void NoteServed(int slot, Link? by) => Volatile.Write(ref _served[slot], by);
-
-    /// <summary>The links to all shards that own slots.</summary>
-    internal IEnumerable<Link> Owners() => _owners.OfType<Link>().Distinct();
+    internal CommitWatch Watch { get; }
 
     internal void Forget(SloggerSession session)
     {
@@ -173,20 +147,8 @@ public sealed partial class SloggerClient : IAsyncDisposable
     internal BatchHeader NextProbe(WorldLine line, Version atLeast) =>
         new(Id, line, atLeast, new(Interlocked.Increment(ref _probes)), 1, default);
 
-    /// <summary>Asks a shard for itself.</summary>
-    /// <exception cref="SloggerException">It is none that this client can use.</exception>
-    internal Task<Hello> AskAsync(RespChannel channel, CancellationToken cancellation) =>
-        Options.ReadsBackup ? BackupWire.AskAsync(channel, cancellation) : Hello.AskAsync(channel, Id, cancellation);
-
-    /// <exception cref="SloggerException">This proxy belongs to another cluster.</exception>
-    internal void CheckCluster(Hello hello, string address)
-    {
-        string cluster = Interlocked.CompareExchange(ref _cluster, hello.Cluster, null) ?? hello.Cluster;
-        if (cluster != hello.Cluster)
-        {
-            throw new SloggerException($"{address} belongs to the cluster '{hello.Cluster}', the others to '{cluster}'. Check Endpoints.");
-        }
-    }
+    /// <summary>The cluster is in this world-line, says the first proxy that was asked.</summary>
+    internal void BeginIn(WorldLine line) => Interlocked.CompareExchange(ref _worldLine, line.Number, 0);
 
     /// <summary>Does something unless the world-line has changed; it does not change meanwhile.</summary>
     internal bool TryEnter(WorldLine line, Action enter)
@@ -206,7 +168,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
         {
             if (branch.Abandoned != WorldLine || branch.WorldLine <= branch.Abandoned) { return; }
             // First nothing can be sent any more, then sessions move, then links come back.
-            foreach (Link link in _links.Values) { link.Drop(); }
+            foreach (Link link in Routes.Links) { link.Drop(); }
             Volatile.Write(ref _worldLine, branch.WorldLine.Number);
             foreach (SloggerSession session in _sessions)
             {
@@ -262,6 +224,9 @@ public sealed partial class SloggerClient : IAsyncDisposable
     {
         foreach (SloggerSession session in Sessions()) { session.OnUnreachable(link, why); }
     }
+
+    /// <summary>For tests: believes that a slot is at an address.</summary>
+    internal void OwnSlot(HashSlot slot, string address) => Routes.Own(slot.Number, slot.Number, Address.Parse(address));
 
     [LoggerMessage(EventId = 1, Level = LogLevel.Warning, Message = "World-line {Abandoned} is over: the cluster goes on in {WorldLine}, "
         + "from version {Branch}.")]

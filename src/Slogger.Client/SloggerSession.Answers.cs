@@ -39,7 +39,7 @@ public sealed partial class SloggerSession
                 // An error may come from a shard that has not looked at the slot.
                 if (operation is { IsElsewhere: true, IsAsking: false, Error: null })
                 {
-                    _client.NoteServed(operation.Slot, batch.Lane.Link);
+                    _client.Routes.NoteServed(operation.Slot, batch.Lane.Link);
                 }
                 Ended(operation);
             }
@@ -93,7 +93,7 @@ public sealed partial class SloggerSession
             Operation operation = batch.Operations[i];
             if (operation.Redirection == Redirection.None) { continue; }
             Link? to = operation.Redirection == Redirection.TryAgain ? batch.Lane.Link
-                : _client.Redirected(operation.Error!, batch.Lane.Link, operation.Redirection == Redirection.Moved);
+                : _client.Discovery.Redirected(operation.Error!, batch.Lane.Link, operation.Redirection == Redirection.Moved);
             // A transaction that is sent elsewhere would need its MULTI behind the ASKING: it may try again when the move is over.
             if (operation.Redirection == Redirection.Ask && operation.Requests > 1) { to = null; }
             if (to is null || operation.Redirections >= _client.Options.RedirectionsMax)
@@ -120,7 +120,7 @@ public sealed partial class SloggerSession
     {
         Redirection why = operation.Redirection;
         _turns.SetElsewhere(operation, true);
-        if (operation.Slot != Operation.NoSlot) { _client.NoteServed(operation.Slot, null); }
+        if (operation.Slot != Operation.NoSlot) { _client.Routes.NoteServed(operation.Slot, null); }
         (operation.Redirection, operation.Error) = (Redirection.None, null);
         if (why != Redirection.TryAgain)
         {

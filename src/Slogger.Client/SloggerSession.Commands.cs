@@ -114,7 +114,7 @@ public sealed partial class SloggerSession
             _scratch.Clear();
             _scratch.Begin(1 + arguments.Length).Add(command);
             foreach (Argument argument in arguments) { argument.WriteTo(_scratch); }
-            SlotScope scope = _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot slot);
+            SlotScope scope = _client.Discovery.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot slot);
             bool hasKey = scope is SlotScope.OneSlot or SlotScope.SeveralSlots;
             task = Start(Operation<RespValue>.Rent(s_value, flags), hasKey ? slot.Number : Operation.NoSlot, cancellation);
             flush = _lanes.TakeFlush();
@@ -159,7 +159,7 @@ public sealed partial class SloggerSession
             {
                 _scratch.Begin(command.Length);
                 foreach (Argument argument in command) { argument.WriteTo(_scratch); }
-                if (slot is null && _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot found) is SlotScope.OneSlot or SlotScope.SeveralSlots)
+                if (slot is null && _client.Discovery.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot found) is SlotScope.OneSlot or SlotScope.SeveralSlots)
                 {
                     slot = found;
                 }
@@ -184,7 +184,7 @@ public sealed partial class SloggerSession
         lock (_gate)
         {
             if (WhyNot() is { } why) { throw why; }
-            foreach (Link link in _client.Owners())
+            foreach (Link link in _client.Routes.Owners())
             {
                 _scratch.Clear();
                 _scratch.Begin(1).Add("PING"u8);

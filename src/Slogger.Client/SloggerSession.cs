@@ -167,7 +167,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
         Link owner = OwnerOf(slot);
         if (!_turns.MustWait(slot))
         {
-            if (slot != Operation.NoSlot && !_client.HasServed(slot, owner)) { _turns.GoAlone(operation); }
+            if (slot != Operation.NoSlot && !_client.Routes.HasServed(slot, owner)) { _turns.GoAlone(operation); }
             return StartAt(operation, owner, cancellation);
         }
 
@@ -199,10 +199,10 @@ public sealed partial class SloggerSession : IAsyncDisposable
     {
         while (true)
         {
-            long owners = _client.OwnersChanged;
-            Link owner = _client.OwnerOf(slot);
+            long owners = _client.Routes.Changed;
+            Link owner = _client.Routes.OwnerOf(slot);
             if (owners != _ownersSeen) { NoteElsewhere(); }
-            if (owners != _client.OwnersChanged) { continue; }
+            if (owners != _client.Routes.Changed) { continue; }
             _ownersSeen = owners;
             return owner;
         }
@@ -216,7 +216,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
             {
                 foreach (Operation operation in batch.Operations)
                 {
-                    if (_client.OwnerOf(operation.Slot) != lane.Link) { _turns.SetElsewhere(operation, true); }
+                    if (_client.Routes.OwnerOf(operation.Slot) != lane.Link) { _turns.SetElsewhere(operation, true); }
                 }
             }
         }
@@ -229,7 +229,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
         {
             Link owner = OwnerOf(slot);
             if (!_turns.IsReady(slot)) { continue; }
-            SlotTurns.Redirected next = _turns.Take(slot, goesAlone: !_client.HasServed(slot, owner));
+            SlotTurns.Redirected next = _turns.Take(slot, goesAlone: !_client.Routes.HasServed(slot, owner));
             SendAgain(next.Operation, next.Requests, next.To ?? owner, next.Pause);
         }
     }

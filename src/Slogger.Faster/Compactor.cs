@@ -103,12 +103,12 @@ internal sealed class Compactor : IDisposable
     // Whether there was something to do.
     private bool Compact(FasterWorker worker)
     {
-        int rollbacks = _store.Rollbacks;
-        if (_store.IsGoingBack || _store.Newest is not { } durable) return false;
+        int rollbacks = _store.Rollback.Number;
+        if (_store.Rollback.IsGoingBack || _store.Newest is not { } durable) return false;
         long from, until;
         lock (_copied) from = _until;
         until = Math.Min(durable.To, from + _store.Budget.Step);
-        if (until <= from || !_store.Budget.IsWorthwhile(_store.Kv.Log.TailAddress - from, _store.LiveBytes)) return false;
+        if (until <= from || !_store.Budget.IsWorthwhile(_store.Kv.Log.TailAddress - from, _store.Space.LiveBytes)) return false;
         // Near the wall in smaller steps: it is what makes room.
         long room = _store.Budget.CompactionEnd - _store.UsedBytes;
         if (room <= 0) return false;
@@ -124,7 +124,8 @@ internal sealed class Compactor : IDisposable
         while (records.GoOn())
         {
             RecordWalk record = records.Current;
-            if (_stop || _store.IsFull || _store.IsGoingBack || !worker.CopyUp(record.Key, records.Hash, record.Value, record.Address))
+            if (_stop || _store.IsFull || _store.Rollback.IsGoingBack
+                || !worker.CopyUp(record.Key, records.Hash, record.Value, record.Address))
             {
                 // What has been copied need not be copied again.
                 until = record.Address;
@@ -143,7 +144,7 @@ internal sealed class Compactor : IDisposable
         long version = _store.Open.Number;
         lock (_copied)
         {
-            if (_store.Rollbacks != rollbacks) return;
+            if (_store.Rollback.Number != rollbacks) return;
             _copied.Enqueue((until, version));
             _until = until;
         }

@@ -14,13 +14,15 @@ public sealed unsafe class FasterWorker : IDisposable
 {
     private const int ValueBytesKept = 64 << 10;
     private readonly FasterStore _store;
+    private readonly LogSpace _space;
+    private readonly Rollback _rollback;
     private readonly MemoryHints? _hints;
     private readonly ValueBuffer _before = new();
     private readonly ClientSession<SpanByte, SpanByte, RecordInput, RecordOutput, Empty, RecordFunctions> _session;
 
     internal FasterWorker(FasterStore store)
     {
-        (_store, _hints) = (store, store.Hints);
+        (_store, _space, _rollback, _hints) = (store, store.Space, store.Rollback, store.Hints);
         _session = store.Kv.For(Functions).NewSession<RecordFunctions>(
             sessionVariableLengthStructSettings: new() { valueLength = new RecordLengths() });
     }
@@ -118,7 +120,7 @@ public sealed unsafe class FasterWorker : IDisposable
         try
         {
             // No other rollback begins while a lock is held.
-            if (_store.BeingUndone == undo) Restore(key, undo);
+            if (_rollback.BeingUndone == undo) Restore(key, undo);
         }
         finally
         {
@@ -146,7 +148,7 @@ public sealed unsafe class FasterWorker : IDisposable
         if (found && record.Address >= from) return 0;
         int bytes = RecordFunctions.Size(key.Length, RecordHeader.Bytes + (found ? output.Length : 0));
         // A large one may leave as much of a page empty.
-        return bytes > _store.Budget.LargeBytes ? bytes * 2L : bytes + (bytes / 16);
+        return bytes > _space.Budget.LargeBytes ? bytes * 2L : bytes + (bytes / 16);
     }
 
     // Its lock is held. Nothing is allocated: while a rollback is under way each key comes here once, and each of the purge's records.
@@ -174,7 +176,7 @@ public sealed unsafe class FasterWorker : IDisposable
         bool isPut = found ? Put(key, _before.Bytes, RecordHeader.OfCopy(output.Header))
             : Put(key, [], RecordHeader.Removed | RecordHeader.Copied);
         _before.Trim(ValueBytesKept);
-        if (!isPut) throw _store.TooSmallToGoBack();
+        if (!isPut) throw _rollback.TooSmallToGoBack();
     }
 
     /// <summary>Makes a copy of a record at the log's end, if it is still its key's newest and has a value: then what is below is needed
@@ -186,7 +188,7 @@ public sealed unsafe class FasterWorker : IDisposable
         int entered = Enter(hash);
         try
         {
-            if (_store.BeingUndone is not null) return false;
+            if (_rollback.BeingUndone is not null) return false;
             long header = Unsafe.ReadUnaligned<long>(in record[0]);
             return RecordHeader.IsRemoved(header) || !IsNewest(key, hash, address)
                 || Put(key, record[RecordHeader.Bytes..], RecordHeader.OfCopy(header));
@@ -211,24 +213,24 @@ public sealed unsafe class FasterWorker : IDisposable
         {
             long seen = _store.Stripes.Look(stripe);
             bool found = Read(key, ref output);
-            if (_store.BeingUndone is { } undo && found && undo.Holds(output.Address)) PutBack(key, hash, undo);
+            if (_rollback.BeingUndone is { } undo && found && undo.Holds(output.Address)) PutBack(key, hash, undo);
             else if (_store.Stripes.IsUnchanged(stripe, seen)) return found;
         }
     }
 
     private void Change(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header)
     {
-        _store.Admit(key.Length + value.Length);
-        if (!Apply(key, value, header)) throw _store.Full();
+        _space.Admit(key.Length + value.Length);
+        if (!Apply(key, value, header)) throw _space.Full();
     }
 
     // What it replaces is counted: that must be what was not taken back.
-    private bool Apply(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header) => Put(key, value, header, _store.BeingUndone);
+    private bool Apply(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header) => Put(key, value, header, _rollback.BeingUndone);
 
     // No: it is large, and there is no room.
     private bool Put(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header, Undo? undo = null)
     {
-        if (key.Length + value.Length > _store.Budget.LargeBytes) return PutLarge(key, value, header, undo);
+        if (key.Length + value.Length > _space.Budget.LargeBytes) return PutLarge(key, value, header, undo);
         Append(key, value, header, undo);
         return true;
     }
@@ -236,7 +238,7 @@ public sealed unsafe class FasterWorker : IDisposable
     // One at a time, so that the pages behind the wall are enough for those who have just been admitted.
     private bool PutLarge(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header, Undo? undo)
     {
-        lock (_store.LargeGate)
+        lock (_space.LargeGate)
         {
             if (_store.IsFull) return false;
             Append(key, value, header, undo);
@@ -263,7 +265,7 @@ public sealed unsafe class FasterWorker : IDisposable
             return;
         }
 
-        if (output.IsAppended) _store.Reached(_store.Kv.Log.TailAddress);
+        if (output.IsAppended) _space.Reached(_store.Kv.Log.TailAddress);
         if (_store.Keys is { } keys && !KeyDirectory.IsSame(output.Before, header)) keys.Note(HashOf(key), key, header);
     }
 

@@ -3,12 +3,8 @@
 // what is here, and its committed prefix has exceptions (relaxed DPR).
 //
 // What an operation here has to keep to is asked at its very moment (LocalConnection): the store is in the session's world-line, and its
-// open version is none before what the session has seen. What was executed is counted here, by version, and taken in by the session when
-// anything depends on it (ILocalWork): so an operation costs little more than the store's own.
-//
-// One word is the lock of what is counted. Who holds it takes no other but a key's; the session takes it while it has its own, and so does
-// who closes the store. So when a session is told of a rollback, what it has executed is known, and nothing more is executed in the old
-// world-line; and nothing is under way in a store that is closed.
+// open version is none before what the session has seen. What was executed is counted by version (LocalRuns), and taken in by the
+// session when anything depends on it: so an operation costs little more than the store's own.
 using System.Runtime.CompilerServices;
 using Slogger.Client;
 using Slogger.Client.Wire;
@@ -24,27 +20,15 @@ namespace Slogger.Hosting;
 /// <summary>A session whose operations on keys of the shard in this process are executed on the calling thread. For one thread at a time,
 /// and after an <c>await</c> it may be another. Two at once are told so by an <see cref="InvalidOperationException"/>: open a session for
 /// each.</summary>
-public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
+public sealed class LocalSession : IAsyncDisposable
 {
-    // Versions that are counted apart until the session takes them in, which it does when one begins.
-    private const int RunsMax = 8;
-
-    // Who holds _busy.
-    private const int Nobody = 0, Caller = 1, Other = 2;
+    private const int FirstReadBytes = 256;
     private readonly ILocalPort _port;
     private readonly SloggerClient _client;
     private readonly LocalConnection _store;
     private readonly TimeSpan _giveUpAfter;
     private readonly bool _needsDependencies;
-    private readonly LocalRun[] _taken = new LocalRun[RunsMax];
-
-    // Under _busy.
-    private readonly LocalRun[] _runs = new LocalRun[RunsMax];
-    private int _busy;
-    private int _runCount;
-    private WorldLine _line;        // of what is executed; 0: nothing is
-    private WorldLine _runsOf;      // of what was
-    private bool _hasLeft;          // the store: for good
+    private readonly LocalRuns _runs;
 
     // How much of what was seen elsewhere the shard was told: exact and hybrid.
     private long _told;
@@ -54,7 +38,8 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
         (_port, _client, Remote, _giveUpAfter) = (port, client, session, giveUpAfter);
         _needsDependencies = port.NeedsDependencies;
         _store = port.Connect();
-        session.Join(this);
+        _runs = new(port.Shard, session.Id);
+        session.Join(_runs);
     }
 
     /// <summary>The shard in this process.</summary>
@@ -89,8 +74,6 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
     /// <inheritdoc cref="SloggerSession.Rollback"/>
     public RollbackException? Rollback => Remote.Rollback;
 
-    ShardId ILocalWork.Shard => _port.Shard;
-
     /// <summary>Called when it was closed.</summary>
     internal Action<LocalSession> Closed { get; init; } = static _ => { };
 
@@ -107,6 +90,138 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
     /// <inheritdoc cref="SloggerSession.Resume"/>
     public void Resume(RollbackException rollback) => Remote.Resume(rollback);
 
+    /// <summary>Whether a key is of the shard in this process.</summary>
+    public bool IsLocal(ReadOnlySpan<byte> key) => _port.Owns(key);
+
+    /// <summary>Reads a value of the shard in this process.</summary>
+    /// <param name="key">Its key.</param>
+    /// <param name="into">Where it goes; of a longer one the beginning.</param>
+    /// <param name="length">The value's length in bytes, which may be more than there was room for; 0 if there is none.</param>
+    /// <param name="version">The version that the operation belongs to.</param>
+    /// <returns>Whether there is one.</returns>
+    /// <exception cref="KeyElsewhereException">The key is another shard's.</exception>
+    /// <exception cref="RollbackException">The session was rolled back.</exception>
+    /// <exception cref="ShardUnreachableException">The shard did not serve for too long, or has ended. The operation was not
+    /// executed.</exception>
+    /// <exception cref="ObjectDisposedException">The session is closed.</exception>
+    /// <exception cref="InvalidOperationException">Another thread uses the session at this moment.</exception>
+    public bool TryGet(ReadOnlySpan<byte> key, Span<byte> into, out int length, out Version version)
+    {
+        var get = new GetOperation { Into = into };
+        LocalResult result = Do(key, ref get, out _);
+        (length, version) = (result.Length, result.Version);
+        return result.Found;
+    }
+
+    /// <summary>Sets a value of the shard in this process. Exceptions as for <see cref="TryGet"/>, and:</summary>
+    /// <param name="key">Its key.</param>
+    /// <param name="value">The value.</param>
+    /// <param name="expiry">How long it is there; null: for ever.</param>
+    /// <returns>The version that the operation belongs to.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The expiry is less than a millisecond.</exception>
+    /// <exception cref="ArgumentException">The key has more than 64 KB, the value more than 16 MB, or both together more than a page of the
+    /// store's log.</exception>
+    /// <exception cref="RedisErrorException">The store's memory is used up.</exception>
+    public Version Set(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, TimeSpan? expiry = null) =>
+        SetHere(key, value, After(expiry, nameof(expiry)), out _).Version;
+
+    /// <summary>Deletes a key of the shard in this process. Exceptions as for <see cref="Set"/>.</summary>
+    /// <returns>Whether it was there.</returns>
+    public bool Delete(ReadOnlySpan<byte> key, out Version version)
+    {
+        LocalResult result = DeleteHere(key, out _);
+        version = result.Version;
+        return result.Found;
+    }
+
+    /// <summary>Adds to a number of the shard in this process, which is 0 if there is none. Exceptions as for <see cref="Set"/>; also where
+    /// the value is no whole number, or the sum has no room.</summary>
+    /// <returns>The sum.</returns>
+    public long Increment(ReadOnlySpan<byte> key, long by, out Version version)
+    {
+        LocalResult result = IncrementHere(key, by, out _);
+        version = result.Version;
+        return result.Number;
+    }
+
+    /// <summary>Whether a key of the shard in this process is there. Exceptions as for <see cref="TryGet"/>.</summary>
+    public bool Exists(ReadOnlySpan<byte> key, out Version version) => TryGetExpiry(key, out _, out version);
+
+    /// <summary>When a key of the shard in this process expires. Exceptions as for <see cref="TryGet"/>.</summary>
+    /// <param name="key">The key.</param>
+    /// <param name="expiry">When; null: never, or it is not there.</param>
+    /// <param name="version">The version that the operation belongs to.</param>
+    /// <returns>Whether it is there.</returns>
+    public bool TryGetExpiry(ReadOnlySpan<byte> key, out DateTimeOffset? expiry, out Version version)
+    {
+        var look = default(LookOperation);
+        LocalResult result = Do(key, ref look, out _);
+        expiry = result.Number == 0 ? null
+            : DateTimeOffset.FromUnixTimeMilliseconds(Math.Min(result.Number, DateTimeOffset.MaxValue.ToUnixTimeMilliseconds()));
+        version = result.Version;
+        return result.Found;
+    }
+
+    /// <summary>Has a key of the shard in this process expire. Exceptions as for <see cref="Set"/>.</summary>
+    /// <param name="key">The key.</param>
+    /// <param name="after">After how long; null: never.</param>
+    /// <param name="version">The version that the operation belongs to.</param>
+    /// <returns>Whether it is there.</returns>
+    public bool Expire(ReadOnlySpan<byte> key, TimeSpan? after, out Version version)
+    {
+        var expire = new ExpireOperation { ExpiryMs = After(after, nameof(after)) };
+        _store.Throttle();
+        LocalResult result = Do(key, ref expire, out _);
+        version = result.Version;
+        return result.Found;
+    }
+
+    /// <summary>Reads a value, wherever it is. Its number is that of the operation if nobody else uses the session, or else of a later
+    /// one.</summary>
+    /// <exception cref="SloggerException">As for <see cref="TryGet"/> and <see cref="SloggerSession.GetBytesAsync"/>.</exception>
+    public async ValueTask<Result<byte[]?>> GetAsync(ReadOnlyMemory<byte> key, CancellationToken cancellation = default)
+    {
+        if (!IsLocal(key.Span)) { return await Remote.GetBytesAsync(key, cancellation: cancellation).ConfigureAwait(false); }
+        await AdmittedAsync(cancellation).ConfigureAwait(false);
+        for (byte[] value = new byte[FirstReadBytes]; ;)
+        {
+            LocalResult result = GetHere(key.Span, value, out WorldLine line);
+            if (result.Length <= value.Length) { return Told(result.Found ? value[..result.Length] : null, result, line); }
+            value = new byte[result.Length];
+        }
+    }
+
+    /// <summary>Sets a value, wherever it is. As <see cref="GetAsync"/>.</summary>
+    /// <returns>True.</returns>
+    public async ValueTask<Result<bool>> SetAsync(
+        ReadOnlyMemory<byte> key, ReadOnlyMemory<byte> value, CancellationToken cancellation = default)
+    {
+        if (!IsLocal(key.Span)) { return await Remote.SetAsync(key, value, cancellation: cancellation).ConfigureAwait(false); }
+        await AdmittedAsync(cancellation).ConfigureAwait(false);
+        LocalResult result = SetHere(key.Span, value.Span, 0, out WorldLine line);
+        return Told(true, result, line);
+    }
+
+    /// <summary>Deletes a key, wherever it is. As <see cref="GetAsync"/>.</summary>
+    /// <returns>Whether it was there.</returns>
+    public async ValueTask<Result<bool>> DeleteAsync(ReadOnlyMemory<byte> key, CancellationToken cancellation = default)
+    {
+        if (!IsLocal(key.Span)) { return await Remote.DeleteAsync(key, cancellation: cancellation).ConfigureAwait(false); }
+        await AdmittedAsync(cancellation).ConfigureAwait(false);
+        LocalResult result = DeleteHere(key.Span, out WorldLine line);
+        return Told(result.Found, result, line);
+    }
+
+    /// <summary>Adds to a number, wherever it is. As <see cref="GetAsync"/>.</summary>
+    /// <returns>The sum.</returns>
+    public async ValueTask<Result<long>> IncrementAsync(ReadOnlyMemory<byte> key, long by = 1, CancellationToken cancellation = default)
+    {
+        if (!IsLocal(key.Span)) { return await Remote.IncrementAsync(key, by, cancellation: cancellation).ConfigureAwait(false); }
+        await AdmittedAsync(cancellation).ConfigureAwait(false);
+        LocalResult result = IncrementHere(key.Span, by, out WorldLine line);
+        return Told(result.Number, result, line);
+    }
+
     /// <summary>Closes the session. What was executed stays. An operation under way, on another thread, is awaited.</summary>
     public async ValueTask DisposeAsync()
     {
@@ -118,80 +233,118 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
     /// <summary>Nothing is done in the store any more, and nothing is under way. Any thread, any number of times.</summary>
     internal void Leave()
     {
-        Enter();
-        bool hadLeft = _hasLeft;
-        _hasLeft = true;
-        _line = default;
-        Exit();
-        if (!hadLeft) { _store.Dispose(); }
+        if (_runs.Leave()) { _store.Dispose(); }
     }
 
-    ReadOnlySpan<LocalRun> ILocalWork.Take(out WorldLine line)
+    private Result<T> Told<T>(T value, in LocalResult result, WorldLine line) => new(value, Remote.TakeIn(), Shard, result.Version, line);
+
+    private LocalResult SetHere(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long expiryMs, out WorldLine line)
     {
-        // Nothing is under way, and nothing was done.
-        if (Volatile.Read(ref _busy) == Nobody && Volatile.Read(ref _runCount) == 0)
+        var set = new SetOperation { Value = value, ExpiryMs = expiryMs };
+        _store.Throttle();
+        return Do(key, ref set, out line);
+    }
+
+    private LocalResult DeleteHere(ReadOnlySpan<byte> key, out WorldLine line)
+    {
+        var delete = default(DeleteOperation);
+        _store.Throttle();
+        return Do(key, ref delete, out line);
+    }
+
+    private LocalResult IncrementHere(ReadOnlySpan<byte> key, long by, out WorldLine line)
+    {
+        var increment = new IncrementOperation { By = by };
+        _store.Throttle();
+        return Do(key, ref increment, out line);
+    }
+
+    private LocalResult GetHere(ReadOnlySpan<byte> key, Span<byte> into, out WorldLine line)
+    {
+        var get = new GetOperation { Into = into };
+        return Do(key, ref get, out line);
+    }
+
+    private LocalResult Do<T>(ReadOnlySpan<byte> key, ref T operation, out WorldLine line)
+        where T : struct, ILocalOperation, allows ref struct
+    {
+        if (!_port.Owns(key)) { throw new KeyElsewhereException(Shard); }
+        LocalResult result;
+        for (var wait = default(LocalWait); !TryDo(key, ref operation, out result, out line);)
         {
-            line = default;
-            return default;
+            if (MustPause(ref wait)) { wait.Pause(); }
         }
 
-        Enter();
-        int count = _runCount;
-        line = _runsOf;
-        _runs.AsSpan(0, count).CopyTo(_taken);
-        _runCount = 0;
-        Exit();
-        return _taken.AsSpan(0, count);
+        if (result.Error != LocalError.None) { throw Failed(result.Error); }
+        return result;
     }
 
-    void ILocalWork.GoOn(WorldLine? line)
-    {
-        Enter();
-        if (!_hasLeft) { _line = line ?? default; }
-        Exit();
-    }
-
-    // For an operation.
+    // False: something stands in the way, and nothing was done.
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private void Begin()
+    private bool TryDo<T>(ReadOnlySpan<byte> key, ref T operation, out LocalResult result, out WorldLine line)
+        where T : struct, ILocalOperation, allows ref struct
     {
-        if (Interlocked.CompareExchange(ref _busy, Caller, Nobody) != Nobody) { BeginWhenFree(); }
-    }
-
-    private void BeginWhenFree()
-    {
-        var wait = default(SpinWait);
-        for (int holder; (holder = Interlocked.CompareExchange(ref _busy, Caller, Nobody)) != Nobody; wait.SpinOnce())
+        bool begins;
+        _runs.Begin();
+        try
         {
-            if (holder == Caller)
+            line = _runs.Line;
+            if (line.Number == 0 || _runs.IsFull || HasNews || !operation.TryDo(_store, new(line, Remote.AtLeast), key, out result))
             {
-                throw new InvalidOperationException($"Session {Id} is used by two threads at once: open a session for each.");
+                result = default;
+                return false;
             }
+
+            begins = _runs.Count(line, result.Version);
         }
-    }
-
-    // To look at what is counted, and to change it.
-    private void Enter()
-    {
-        var wait = default(SpinWait);
-        while (Interlocked.CompareExchange(ref _busy, Other, Nobody) != Nobody) { wait.SpinOnce(); }
-    }
-
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private void Exit() => Volatile.Write(ref _busy, Nobody);
-
-    // Under _busy. True: a version has begun.
-    private bool Count(WorldLine line, Version version)
-    {
-        _runsOf = line;
-        if (_runCount > 0 && _runs[_runCount - 1] is { } last && last.Version == version)
+        finally
         {
-            _runs[_runCount - 1] = new(last.Count + 1, version);
-            return false;
+            _runs.Exit();
         }
 
-        _runs[_runCount++] = new(1, version);
-        return _runCount > 1;
+        if (begins) { TakeIn(); }
+        return true;
+    }
+
+    // So that a recovery holds up no thread: what follows has seldom to wait, and then for moments.
+    private async ValueTask AdmittedAsync(CancellationToken cancellation)
+    {
+        cancellation.ThrowIfCancellationRequested();
+        for (var wait = default(LocalWait); !IsAdmitted();)
+        {
+            if (!MustPause(ref wait)) { continue; }
+            if (wait.MaySleep()) { await Task.Delay(1, cancellation).ConfigureAwait(false); }
+            else { await Task.Yield(); }
+        }
+    }
+
+    private bool IsAdmitted()
+    {
+        _runs.Begin();
+        bool isAdmitted = _runs.Line.Number != 0 && !_runs.IsFull && !HasNews && _store.Admits(new(_runs.Line, Remote.AtLeast));
+        _runs.Exit();
+        return isAdmitted;
+    }
+
+    // In Redis's words.
+    private RedisErrorException Failed(LocalError error) => new(
+        error switch
+        {
+            LocalError.NotANumber => "ERR value is not an integer or out of range",
+            LocalError.Overflow => "ERR increment or decrement would overflow",
+            _ => "OOM command not allowed when used memory > 'maxmemory'.",
+        },
+        Remote.TakeIn());
+
+    private static long After(TimeSpan? time, string name)
+    {
+        if (time is not { } after) { return 0; }
+        if (after < TimeSpan.FromMilliseconds(1))
+        {
+            throw new ArgumentOutOfRangeException(name, after, "A key expires after a millisecond or more, or never (null). To remove it "
+                + "at once, delete it.");
+        }
+        return DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + (long)after.TotalMilliseconds;
     }
 
     // What is committed is told on this occasion: who works only here hears of no answers.
@@ -208,9 +361,7 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
     {
         Remote.ThrowIfClosed();
         Version atLeast = Remote.AtLeast;
-        Enter();
-        (WorldLine line, bool isFull, bool hasLeft) = (_line, _runCount == RunsMax, _hasLeft);
-        Exit();
+        (WorldLine line, bool isFull, bool hasLeft) = _runs.Look();
         if (hasLeft)
         {
             throw new ShardUnreachableException($"Shard {Shard}, in this process, has ended: see its log. The operation was not "
@@ -242,27 +393,4 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
     }
 
     private bool HasNews => _needsDependencies && Remote.Learned != Volatile.Read(ref _told);
-}
-
-/// <summary>How long an operation has been held up.</summary>
-internal struct LocalWait
-{
-    private const int YieldsMax = 20;
-    private long _since;
-    private int _pauses;
-
-    public readonly TimeSpan Elapsed => _since == 0 ? TimeSpan.Zero : System.Diagnostics.Stopwatch.GetElapsedTime(_since);
-
-    public void Pause()
-    {
-        if (!MaySleep()) { Thread.Yield(); }
-        else { Thread.Sleep(1); }
-    }
-
-    /// <summary>One more pause: whether it may take a millisecond.</summary>
-    public bool MaySleep()
-    {
-        if (_since == 0) { _since = System.Diagnostics.Stopwatch.GetTimestamp(); }
-        return _pauses++ >= YieldsMax;
-    }
 }

@@ -197,38 +197,6 @@ public sealed partial class VersionLog
         }
     }
 
-    /// <summary>Checks that the log reaches a point that was recorded as durable.</summary>
-    /// <param name="recorded">The recorded point.</param>
-    /// <param name="branchCut">If the recorded world-line is newer than the log's: the lowest version at which one of the
-    /// world-lines between branched off. Null: the log must be in the recorded world-line or a newer one.</param>
-    /// <exception cref="LogBehindCutException">It does not: files are missing or old.</exception>
-    public void RequireAtLeast(WorldPoint recorded, Version? branchCut = null)
-    {
-        if (IsEmpty)
-        {
-            throw new LogBehindCutException(_options.Directory, recorded.ToString(), "nothing (it is empty)");
-        }
-        SegmentHeader head = Head;
-        Version reached = _view.Durable.Last?.Version ?? head.FirstVersion.Previous;
-        bool holds;
-        if (recorded.WorldLine > head.WorldLine)
-        {
-            holds = recorded.Version <= reached && branchCut is { } branch && recorded.Version <= branch;
-        }
-        else
-        {
-            // A later world-line may have started lower only if it lost what was recorded.
-            Version kept = head.Branches.Where(b => b.WorldLine > recorded.WorldLine)
-                .Select(b => b.Version).Append(reached).Min();
-            holds = recorded.Version <= kept;
-        }
-        if (!holds)
-        {
-            throw new LogBehindCutException(
-                _options.Directory, recorded.ToString(), new WorldPoint(head.WorldLine, reached).ToString());
-        }
-    }
-
     /// <summary>Whether a state of the store, taken in a world-line at a stream offset of the history named by
     /// <paramref name="origin"/>, is part of the current history: no later world-line has voided it.</summary>
     public bool IsInHistory(StreamOrigin origin, WorldLine worldLine, long offset)

@@ -169,8 +169,8 @@ public sealed partial class VersionLog : IDisposable
     /// <summary>The newest recorded cut that was noted durably: see <see cref="AppendHeldCut"/>. The default if none was.</summary>
     public WorldPoint HeldCut => _view.Durable.Held;
 
-    /// <summary>A count of everything appended since the log was opened; grows with each append.</summary>
-    public long AppendedPosition
+    // A count of everything appended since the log was opened; grows with each append.
+    private long AppendedPosition
     {
         get
         {
@@ -180,9 +180,6 @@ public sealed partial class VersionLog : IDisposable
             }
         }
     }
-
-    /// <summary>The value of <see cref="AppendedPosition"/> up to which all is durable.</summary>
-    public long DurablePosition => _view.Durable.Position;
 
     /// <summary>Space the segment files take, in bytes, without the one being prepared.</summary>
     public long SizeBytes => _view.Segments.Sum(s => s.FileBytes);

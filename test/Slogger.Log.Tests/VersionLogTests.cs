@@ -129,7 +129,6 @@ public class VersionLogTests
         int syncs = disk.DataSyncs;
         Assert.Equal(1010, log.Sync());
         Assert.Equal(syncs, disk.DataSyncs);
-        Assert.Equal(log.AppendedPosition, log.DurablePosition);
     }
 
     [Fact]

@@ -274,33 +274,6 @@ public class WorldLineTests
     }
 
     [Fact]
-    public void RequireAtLeast_OfALogThatEndsBelow_Throws()
-    {
-        SimulatedDisk disk = NewDisk();
-        using VersionLog log = VersionLog.Open(Options(disk));
-        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(1))));
-        log.Begin(Origin, WorldLine.First, new Version(10));
-        log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(9)));
-        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(10))));
-        Boundary kept = Write(log, 10, 12);
-        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(12))));
-        log.Sync();
-        log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(12)));
-        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(13))));
-
-        // The cluster moved on to world-line 2, which started at 12, and this shard has not yet.
-        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(Second, new Version(12))));
-        log.RequireAtLeast(new WorldPoint(Second, new Version(12)), branchCut: new Version(12));
-        Assert.Throws<LogBehindCutException>(
-            () => log.RequireAtLeast(new WorldPoint(Second, new Version(11)), branchCut: new Version(10)));
-
-        Write(log, 10, 20);
-        log.BeginWorldLine(Second, kept, OtherReplicationId);
-        log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(12)));
-        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(13))));
-    }
-
-    [Fact]
     public void IsInHistory_KnowsWhatABranchVoided()
     {
         using VersionLog log = Begun(NewDisk());

@@ -478,7 +478,7 @@ public sealed partial class BackupSiteTests
         string file = Directory.GetFiles(Path.Combine(_directory, "backup2"), "*", SearchOption.AllDirectories)
             .Where(f => new FileInfo(f).Length > 12_000).Order(StringComparer.Ordinal).First();
         byte[] bytes = File.ReadAllBytes(file);
-        long end = _processes[1]!.Logs[0].Log.DurablePosition;
+        long end = _processes[1]!.Logs[0].Log.DurableEnd.Offset;
         using (FileStream log = new(file, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
         {
             log.Position = 10_000;

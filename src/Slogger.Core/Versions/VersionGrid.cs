@@ -80,13 +80,6 @@ public sealed class VersionGrid
         return i + 1 < _stretches.Length ? Math.Min(start, _stretches[i + 1].StartUs) : start;
     }
 
-    /// <summary>The grid with another interval from the first grid point after a time on.</summary>
-    /// <param name="intervalUs">Microseconds per version from then on.</param>
-    /// <param name="afterUs">The change takes effect at the first grid point later than this time. No earlier than any time
-    /// that a shard has asked about, with the clock bound on top: a change in the past would move versions back.</param>
-    public VersionGrid WithInterval(long intervalUs, long afterUs) =>
-        new(_stretches.Add(_stretches[^1].Successor(intervalUs, afterUs + 1)));
-
     private int IndexByTime(long timeUs)
     {
         int i = _stretches.Length - 1;

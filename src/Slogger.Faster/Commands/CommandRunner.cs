@@ -130,24 +130,24 @@ internal sealed class CommandRunner
         nint mark = _replies.Mark;
         while (true)
         {
-            long undone = _engine.Store.UndoneCount;
-            _engine.Store.ListAgain(_worker);
+            long undone = _engine.Store.Rollback.UndoneCount;
+            _engine.Store.Rollback.ListAgain(_worker);
             body(handlers);
-            if (_engine.Store.UndoneCount == undone) return;
+            if (_engine.Store.Rollback.UndoneCount == undone) return;
             _replies.Return(mark);
         }
     }
 
     private bool WaitUntilPurged()
     {
-        if (_engine.Store.BeingUndone is null || _engine.Store.WaitUntilPurged()) return true;
+        if (_engine.Store.Rollback.BeingUndone is null || _engine.Store.Rollback.WaitUntilPurged()) return true;
         _replies.Error("ERR SLOGGER the store is going back to an earlier version: try again");
         return false;
     }
 
     private void RunAlone()
     {
-        if (_engine.Store.BeingUndone is not null) return;
+        if (_engine.Store.Rollback.BeingUndone is not null) return;
         (_hasRunAlone, _keys.IsLocked) = (true, true);
         try
         {

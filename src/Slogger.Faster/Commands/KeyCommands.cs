@@ -179,7 +179,7 @@ internal sealed class KeyCommands(Request request, Replies replies, Keyspace key
         }
 
         // Each key's removal is a record.
-        if (!engine.Store.HasRoomForRemovals(engine.Keys.Bytes, engine.Keys.Count, engine.Keys.LengthMax))
+        if (!engine.Store.Space.HasRoomForRemovals(engine.Keys.Bytes, engine.Keys.Count, engine.Keys.LengthMax))
         {
             replies.Error(ErrorText.OutOfMemory);
             return;

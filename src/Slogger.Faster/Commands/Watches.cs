@@ -17,14 +17,14 @@ internal sealed class Watches(CommandEngine engine, FasterWorker worker, Keyspac
     /// <summary>Watches a key. Its lock is held.</summary>
     public void Add(ReadOnlySpan<byte> key)
     {
-        if (_stripes.Count == 0) _undoneBefore = engine.Store.UndoneCount;
+        if (_stripes.Count == 0) _undoneBefore = engine.Store.Rollback.UndoneCount;
         int stripe = worker.StripeOf(key);
         if (engine.Watched.Add(stripe, new(key.ToArray(), this, keys.HasExpired(key)))) _stripes.Add(stripe);
     }
 
     /// <summary>Whether what is watched has changed: a key was written or has expired, or the store has gone back. The locks of the keys
     /// are held.</summary>
-    public bool HaveChanged => _stripes.Count > 0 && (_isChanged || _undoneBefore != engine.Store.UndoneCount || HasAnyExpired());
+    public bool HaveChanged => _stripes.Count > 0 && (_isChanged || _undoneBefore != engine.Store.Rollback.UndoneCount || HasAnyExpired());
 
     /// <summary>Watches nothing any more. Some locks may be held.</summary>
     public void Clear()

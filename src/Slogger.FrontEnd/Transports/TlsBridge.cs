@@ -5,6 +5,7 @@ using System.Net.Security;
 using System.Net.Sockets;
 using System.Security.Authentication;
 using System.Security.Cryptography.X509Certificates;
+using Slogger.Resp;
 
 namespace Slogger.FrontEnd.Transports;
 

@@ -44,12 +44,6 @@ public sealed class LogIOException : LogException
             : "Nothing was lost. Free space or repair the device.");
 }
 
-/// <summary>The log ends below a point that was recorded as durable: files are missing or from an old copy.</summary>
-public sealed class LogBehindCutException(string directory, string required, string present) : LogException(
-    $"The version log in {directory} ends at {present}, below the recorded cut {required}: committed versions are missing. " +
-    "This is not a torn tail. Check that the right directory is given and that no file was removed or restored from an " +
-    "old copy; otherwise restore the directory, or re-seed this shard and declare the versions lost.");
-
 /// <summary>Another owner holds the log: a running process, or one with a newer fencing epoch.</summary>
 public sealed class LogFencedException(string message) : LogException(message)
 {

@@ -1,7 +1,6 @@
 // Everything `slogger restore` can be told: put a Redis, offline, into the state of one version of the log.
 using System.Collections.Immutable;
 using Slogger.Core.Identities;
-using Slogger.FrontEnd.Transports;
 using Slogger.Resp;
 using Version = Slogger.Core.Versions.Version;
 

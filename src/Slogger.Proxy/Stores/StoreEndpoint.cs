@@ -1,6 +1,5 @@
 // From options to the address, credentials and TLS settings of the proxy's own connections to Redis.
 using System.Text;
-using Slogger.FrontEnd.Transports;
 using Slogger.Redis.Connections;
 using Slogger.Resp;
 
@@ -29,21 +28,12 @@ internal static class StoreEndpoint
     public static string? PasswordIn(string? file) => file is null ? null : File.ReadLines(file).FirstOrDefault();
 
     /// <summary>The endpoint that the options describe. Throws IOException if the password's file cannot be read.</summary>
-    public static RedisEndpoint Of(ListenAddress redis, string? user, string? passwordFile, Slogger.FrontEnd.Transports.RedisTlsOptions? tls)
+    public static RedisEndpoint Of(ListenAddress redis, string? user, string? passwordFile, RedisTlsOptions? tls)
     {
         string? password = PasswordIn(passwordFile);
         RedisEndpoint endpoint = redis.UnixPath is { } path
             ? RedisEndpoint.Unix(path, password, user)
             : RedisEndpoint.Tcp(redis.Host!, redis.Port, password, user);
-        return tls is null ? endpoint : endpoint with
-        {
-            Tls = new Redis.Connections.RedisTlsOptions
-            {
-                AuthorityFile = tls.CaFile,
-                CertificateFile = tls.CertificateFile,
-                KeyFile = tls.KeyFile,
-                AcceptAnyCertificate = tls.Insecure,
-            },
-        };
+        return endpoint with { Tls = tls };
     }
 }

@@ -5,25 +5,6 @@ using Slogger.Resp;
 
 namespace Slogger.Redis.Connections;
 
-/// <summary>How to talk TLS to a Redis.</summary>
-public sealed record RedisTlsOptions
-{
-    /// <summary>PEM file with the authorities to trust. Default: the system's; consequence: a private authority is refused.</summary>
-    public string? AuthorityFile { get; init; }
-
-    /// <summary>PEM file with the client's certificate. Default: none, which a Redis with <c>tls-auth-clients yes</c> refuses.</summary>
-    public string? CertificateFile { get; init; }
-
-    /// <summary>PEM file with the client's key. Default: none.</summary>
-    public string? KeyFile { get; init; }
-
-    /// <summary>The name that the server's certificate must bear. Default: the host.</summary>
-    public string? ServerName { get; init; }
-
-    /// <summary>Accept any certificate. Default: false; true gives encryption without knowing to whom.</summary>
-    public bool AcceptAnyCertificate { get; init; }
-}
-
 /// <summary>The address of a Redis (TCP or Unix socket) with credentials and TLS settings.</summary>
 public sealed record RedisEndpoint
 {

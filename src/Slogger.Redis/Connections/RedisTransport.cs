@@ -123,12 +123,12 @@ internal static class RedisTransport
 
     private static SslStream NewTls(Stream inner, RedisTlsOptions options)
     {
-        if (options.AcceptAnyCertificate)
+        if (options.Insecure)
             return new SslStream(inner, false, static (_, _, _, _) => true);
-        if (options.AuthorityFile is null)
+        if (options.CaFile is null)
             return new SslStream(inner, false);
         var roots = new X509Certificate2Collection();
-        roots.ImportFromPemFile(options.AuthorityFile);
+        roots.ImportFromPemFile(options.CaFile);
         return new SslStream(inner, false, (_, certificate, _, errors) =>
         {
             if (certificate is null || (errors & SslPolicyErrors.RemoteCertificateNameMismatch) != 0)
@@ -144,7 +144,7 @@ internal static class RedisTransport
     private static SslClientAuthenticationOptions TlsOptions(RedisEndpoint endpoint)
     {
         RedisTlsOptions tls = endpoint.Tls!;
-        var options = new SslClientAuthenticationOptions { TargetHost = tls.ServerName ?? endpoint.Host };
+        var options = new SslClientAuthenticationOptions { TargetHost = endpoint.Host };
         if (tls.CertificateFile is { } certificate)
             options.ClientCertificates = [X509Certificate2.CreateFromPemFile(certificate, tls.KeyFile)];
         return options;

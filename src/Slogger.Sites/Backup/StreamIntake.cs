@@ -1,5 +1,5 @@
-// What a shard of a backup receives by: a gRPC server to which the primary's shipper, the managers of failovers and the followers of the watermark connect, the stream's receiver, and
-// the connection to whoever tells the watermark.
+// What a shard of a backup receives by: a gRPC server to which the primary's shipper, the managers of failovers and the followers of the
+// watermark connect, the stream's receiver, and the connection to whoever tells the watermark.
 using System.Net;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -29,7 +29,8 @@ namespace Slogger.Sites.Backup;
 /// <param name="serverOptions">Where it listens.</param>
 /// <param name="log">For people.</param>
 /// <param name="rehearsal">Of a failover; null: there is none.</param>
-internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogger log, IRehearsal? rehearsal = null)
+internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogger log,
+    IRehearsal? rehearsal = null)
     : IStreamIntake, IAsyncDisposable
 {
     private static readonly TimeSpan RolePeriod = TimeSpan.FromMilliseconds(500);
@@ -62,14 +63,18 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
             yield return ("held", receivers.Min(r => r?.Held ?? default));
             yield return ("watermark", _watermark);
             yield return ("bytes_received", receivers.Sum(r => r?.BytesReceived ?? 0));
-            yield return ("silent_ms", receivers.All(r => r?.Silence is not null) ? (long)receivers.Max(r => r!.Silence!.Value).TotalMilliseconds : -1);
+            yield return ("silent_ms", receivers.All(r => r?.Silence is not null)
+                ? (long)receivers.Max(r => r!.Silence!.Value).TotalMilliseconds : -1);
             if (receivers.Any(r => r is { IsSeeded: false }))
             {
                 yield return ("seed_has_bytes", receivers.Sum(r => r?.Seeding?.HasBytes ?? 0));
                 yield return ("seed_bytes", receivers.Sum(r => r?.Seeding?.Bytes ?? 0));
             }
             yield return ("failover_rehearsal", rehearsal?.State ?? "off");
-            if (streams.Select(s => s.Failure ?? s.Receiver?.Refusal).FirstOrDefault(f => f is not null) is { } failure) { yield return ("failure", failure); }
+            if (streams.Select(s => s.Failure ?? s.Receiver?.Refusal).FirstOrDefault(f => f is not null) is { } failure)
+            {
+                yield return ("failure", failure);
+            }
         }
     }
 
@@ -82,10 +87,12 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         _role = new WatermarkRole(seat.Metadata, seat.Cluster, site);
         _role.AddTo(_server);
         new ShippingService(
-            source => _streams.FirstOrDefault(s => site.Layout[s.Stream.Number].Source == source.Number)?.Receiver, ShipTerms.Of(options), () => seat.FollowedSite is null ? shard.Primary?.SiteEpoch : null,
+            source => _streams.FirstOrDefault(s => site.Layout[s.Stream.Number].Source == source.Number)?.Receiver, ShipTerms.Of(options),
+                () => seat.FollowedSite is null ? shard.Primary?.SiteEpoch : null,
             (shape, source) => seat.FollowedSite is null ? null : ShipTerms.Against(site, shape, source)).AddTo(_server);
         new SiteControlService(
-            seat.Metadata, seat.Cluster, () => _streams, () => seat.FollowedSite is null ? shard.Primary : null, () => shard.Primary is { } primary ? [(primary.Shard, primary.Serving)] : [],
+            seat.Metadata, seat.Cluster, () => _streams, () => seat.FollowedSite is null ? shard.Primary
+                : null, () => shard.Primary is { } primary ? [(primary.Shard, primary.Serving)] : [],
             options.Site.Lease ?? default, shard.TryRestoreAsync).AddTo(_server);
         _failovers = new FailoverRole(seat.Metadata, seat.Cluster, seat.Shard, credentials, log, rehearsal);
         _failovers.AddTo(_server);
@@ -147,16 +154,20 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         if (site.Layout.IsPlain)
         {
             _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints, shard.Guard, StreamDisk.DatabaseOf);
-            _streams = [new BackupStream(_disk, seat.Shard, shard, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed, OnBusy)];
+            _streams = [new BackupStream(_disk, seat.Shard, shard, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed,
+                OnBusy)];
             return;
         }
         if (options.Commit == CommitMode.Faster)
         {
-            throw new RecoveryRefusedException($"shard {seat.Shard}: the primary has {site.Layout.Sources} shards, and this site another number, which needs a Redis: an embedded store follows one shard. Give --redis or --redis-server, or make the backup with as many shards");
+            throw new RecoveryRefusedException($"shard {seat.Shard}: the primary has {site.Layout.Sources} shards, and this site another "
+                + "number, which needs a Redis: an embedded store follows one shard. Give --redis or --redis-server, or make the backup "
+                + "with as many shards");
         }
         MergedStore merged = _merged = MergedStore.Open(shard, seat.Shard, seat.Epoch, options.DataDirectory, site.Layout, log);
         _streams = [.. merged.Streams.Select(s =>
-            new BackupStream(s.Disk, s.Number, s, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed, OnBusy, (to, stop) => merged.Verify(s, to, stop)))];
+            new BackupStream(s.Disk, s.Number, s, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed, OnBusy,
+                (to, stop) => merged.Verify(s, to, stop)))];
     }
 
     private void OnBusy(bool forGood) => rehearsal?.End(forGood);
@@ -165,7 +176,8 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     private string Address(IPEndPoint bound)
     {
         ListenAddress given = options.Site.Listen!;
-        string host = !given.IsEveryInterface ? given.Host! : options.Announce is { IsEveryInterface: false, Host: { } announced } ? announced : Dns.GetHostName();
+        string host = !given.IsEveryInterface ? given.Host!
+            : options.Announce is { IsEveryInterface: false, Host: { } announced } ? announced : Dns.GetHostName();
         return ListenAddress.Tcp(host, bound.Port).ToString();
     }
 
@@ -192,13 +204,18 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
             {
                 string? text = null;
                 ListenAddress? at = options.Site.Watermark;
-                if (at is null && (await seat.Metadata.SiteAddressesAsync(seat.Cluster, stop).ConfigureAwait(false)).TryGetValue(WatermarkShard, out text)) { _ = ListenAddress.TryParse(text, out at, out _); }
+                if (at is null && (await seat.Metadata.SiteAddressesAsync(seat.Cluster, stop).ConfigureAwait(false)).TryGetValue(
+                    WatermarkShard, out text))
+                {
+                    _ = ListenAddress.TryParse(text, out at, out _);
+                }
                 if (at is not null && at != followed)
                 {
                     if (_follower is { } before) { await before.DisposeAsync().ConfigureAwait(false); }
                     // As noted in SQL by this process: the role is its own.
                     _followsHere = options.Site.Watermark is null && text == Address(_server!.EndPoint) && seat.Shard == WatermarkShard;
-                    _follower = _followsHere ? null : new WatermarkFollower(at.Host!, at.Port, credentials.Channel, seat.Cluster, OnWatermark, log);
+                    _follower = _followsHere ? null
+                        : new WatermarkFollower(at.Host!, at.Port, credentials.Channel, seat.Cluster, OnWatermark, log);
                     if (_followsHere) { _role!.FollowHere(OnWatermark); }
                     followed = at;
                 }

@@ -1,6 +1,7 @@
 // A clock grid that changes while the shard runs: what it does not know to be the grid it closes no version by (invariant I1).
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
+using Slogger.Core.Tests.Versions;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Version = Slogger.Core.Versions.Version;

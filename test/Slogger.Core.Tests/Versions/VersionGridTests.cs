@@ -32,7 +32,7 @@ public class VersionGridTests
     }
 
     [Fact]
-    public void WithInterval_TakesEffectAtTheNextGridPoint()
+    public void Successor_TakesEffectAtTheNextGridPoint()
     {
         VersionGrid grid = new VersionGrid(new(1), T0, 5000).WithInterval(1000, T0 + 7_000);
         Assert.Equal(new GridStretch(new(3), T0 + 10_000, 1000), grid.Stretches[^1]);
@@ -43,7 +43,7 @@ public class VersionGridTests
     }
 
     [Fact]
-    public void WithInterval_RandomChanges_VersionsNeverGoBack()
+    public void Successor_RandomChanges_VersionsNeverGoBack()
     {
         for (int seed = 1; seed <= 100; seed++)
         {

@@ -272,7 +272,7 @@ public sealed class ReplicationLinkTests
             "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-replication", "yes");
         RedisEndpoint endpoint = RedisEndpoint.Tcp("127.0.0.1", port, "pw") with
         {
-            Tls = new() { AuthorityFile = certificate, CertificateFile = certificate, KeyFile = key, ServerName = "localhost" },
+            Tls = new() { CaFile = certificate, CertificateFile = certificate, KeyFile = key },
         };
         Assert.True((await RedisProbe.InspectAsync(endpoint)).IsUsable);
         await using RedisConnection client = await RedisConnection.ConnectAsync(endpoint);

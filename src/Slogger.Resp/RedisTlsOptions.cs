@@ -1,4 +1,4 @@
-namespace Slogger.FrontEnd.Transports;
+namespace Slogger.Resp;
 
 /// <summary>TLS towards Redis.</summary>
 public sealed record RedisTlsOptions

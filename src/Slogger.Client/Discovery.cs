@@ -8,26 +8,75 @@ using Slogger.Resp;
 
 namespace Slogger.Client;
 
-public sealed partial class SloggerClient
+/// <summary>What a client knows of its cluster, and the ways to its processes.</summary>
+internal sealed partial class Discovery
 {
     private static readonly TimeSpan s_refreshPause = TimeSpan.FromMilliseconds(100), s_nextAfter = TimeSpan.FromMilliseconds(200);
+    private readonly SloggerClient _client;
+    private readonly SloggerClientOptions _options;
+    private readonly ILogger _logger;
+    private readonly Routes _routes;
+    private readonly CancellationToken _stop;
+    private KeyFinder _keys = null!;
+    private Partitioning? _partitions;
+    private string? _cluster;
     private int _isRefreshing;
     private Task _refreshing = Task.CompletedTask;
 
+    /// <param name="client">Whose cluster it is.</param>
+    /// <param name="routes">Where the owners of slots are noted.</param>
+    /// <param name="stop">Ends what runs by itself.</param>
+    public Discovery(SloggerClient client, Routes routes, CancellationToken stop)
+    {
+        (_client, _options, _routes, _stop) = (client, client.Options, routes, stop);
+        _logger = client.LoggerFor<SloggerClient>();
+    }
+
+    /// <summary>The cluster's name.</summary>
+    public string Cluster => _cluster!;
+
+    /// <summary>How keys fall into partitions.</summary>
+    public Partitioning Partitions => _partitions!;
+
+    /// <summary>Where the keys of commands are.</summary>
+    public KeyFinder Keys => _keys;
+
     /// <summary>The proxies known, those of the slots first.</summary>
-    internal IReadOnlyList<Address> Addresses() =>
-        [.. _links.Keys, .. Options.Endpoints.Select(Address.Parse).Where(a => !_links.ContainsKey(a))];
+    public IReadOnlyList<Address> Addresses() =>
+        [.. _routes.Addresses, .. _options.Endpoints.Select(Address.Parse).Where(a => !_routes.Knows(a))];
+
+    /// <summary>When stopped: nothing runs any more.</summary>
+    public Task EndAsync() => _refreshing;
+
+    /// <summary>A connection to a process, logged in.</summary>
+    public Task<RespChannel> OpenAsync(Address address, CancellationToken cancellation) =>
+        RespChannel.ConnectAsync(address, _options.Tls, _options.User, _options.Password, cancellation);
+
+    /// <summary>Asks a shard for itself.</summary>
+    /// <exception cref="SloggerException">It is none that this client can use.</exception>
+    public Task<Hello> AskAsync(RespChannel channel, CancellationToken cancellation) =>
+        _options.ReadsBackup ? BackupWire.AskAsync(channel, cancellation) : Hello.AskAsync(channel, _client.Id, cancellation);
+
+    /// <exception cref="SloggerException">This proxy belongs to another cluster.</exception>
+    public void CheckCluster(Hello hello, string address)
+    {
+        string cluster = Interlocked.CompareExchange(ref _cluster, hello.Cluster, null) ?? hello.Cluster;
+        if (cluster != hello.Cluster)
+        {
+            throw new SloggerException($"{address} belongs to the cluster '{hello.Cluster}', the others to '{cluster}'. Check Endpoints.");
+        }
+    }
 
     /// <summary>Has the owners of slots looked up, soon and only once at a time.</summary>
-    internal void RefreshSoon()
+    public void RefreshSoon()
     {
         if (_stop.IsCancellationRequested || Interlocked.Exchange(ref _isRefreshing, 1) != 0) { return; }
         _refreshing = Task.Run(async () =>
         {
             try
             {
-                await DiscoverAsync(_stop.Token).ConfigureAwait(false);
-                await Task.Delay(s_refreshPause, _stop.Token).ConfigureAwait(false);
+                await DiscoverAsync(_stop).ConfigureAwait(false);
+                await Task.Delay(s_refreshPause, _stop).ConfigureAwait(false);
             }
             catch (Exception e) when (e is SloggerException or OperationCanceledException)
             {
@@ -46,27 +95,30 @@ public sealed partial class SloggerClient
     /// <param name="from">The link over which it said so.</param>
     /// <param name="isForGood">MOVED.</param>
     /// <returns>The link to that one; null if the error is no redirection that makes sense.</returns>
-    internal Link? Redirected(string error, Link from, bool isForGood)
+    public Link? Redirected(string error, Link from, bool isForGood)
     {
         string[] words = error.Split(' ');
-        if (words.Length < 3 || !int.TryParse(words[1], NumberStyles.None, CultureInfo.InvariantCulture, out int slot) || slot >= HashSlot.Count)
+        if (words.Length < 3 || !int.TryParse(words[1], NumberStyles.None, CultureInfo.InvariantCulture, out int slot)
+            || slot >= HashSlot.Count)
         {
             return null;
         }
         // Without a host it is that of the shard that says so.
         if (!Address.TryParse(words[2].StartsWith(':') ? from.Address.Host + words[2] : words[2], out Address address)) { return null; }
-        Link to = LinkTo(address);
+        Link to = _routes.To(address);
         if (isForGood)
         {
-            Own(slot, slot, to);
+            _routes.Own(slot, slot, to);
             RefreshSoon();
         }
 
         return to;
     }
 
+    /// <summary>Looks up the owners of slots; the first time, all that never changes, too.</summary>
+    /// <exception cref="SloggerException">No proxy can be used.</exception>
     // One after the other, without waiting long for any: those of a site that is gone may not answer at all.
-    private async Task DiscoverAsync(CancellationToken cancellation)
+    public async Task DiscoverAsync(CancellationToken cancellation)
     {
         using var over = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
         var asked = new List<Task<RespChannel>>();
@@ -77,20 +129,21 @@ public sealed partial class SloggerClient
             while (left.Count > 0 || asked.Count > 0)
             {
                 if (left.TryDequeue(out Address address)) { asked.Add(AskAsync(address, over.Token)); }
-                Task<RespChannel>? first = await FirstAsync(asked, left.Count > 0 ? s_nextAfter : Timeout.InfiniteTimeSpan, cancellation).ConfigureAwait(false);
+                TimeSpan patience = left.Count > 0 ? s_nextAfter : Timeout.InfiniteTimeSpan;
+                Task<RespChannel>? first = await FirstAsync(asked, patience, cancellation).ConfigureAwait(false);
                 if (first is null) { continue; }
                 asked.Remove(first);
                 try
                 {
                     using RespChannel channel = await first.ConfigureAwait(false);
                     using var limit = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
-                    limit.CancelAfter(Options.ConnectTimeout);
+                    limit.CancelAfter(_options.ConnectTimeout);
                     await DiscoverAsync(channel, limit.Token).ConfigureAwait(false);
                     return;
                 }
                 catch (Exception e) when (IsNoProxy(e) || (e is OperationCanceledException && !cancellation.IsCancellationRequested))
                 {
-                    failures.Add(e is OperationCanceledException ? $"no answer in {Options.ConnectTimeout.TotalSeconds:0.#} s" : e.Message);
+                    failures.Add(e is OperationCanceledException ? $"no answer in {_options.ConnectTimeout.TotalSeconds:0.#} s" : e.Message);
                 }
             }
         }
@@ -99,7 +152,8 @@ public sealed partial class SloggerClient
             await over.CancelAsync().ConfigureAwait(false);
             foreach (Task<RespChannel> rest in asked)
             {
-                _ = rest.ContinueWith(t => { if (t.IsCompletedSuccessfully) { t.Result.Dispose(); } else { _ = t.Exception; } }, TaskScheduler.Default);
+                _ = rest.ContinueWith(
+                    t => { if (t.IsCompletedSuccessfully) { t.Result.Dispose(); } else { _ = t.Exception; } }, TaskScheduler.Default);
             }
         }
 
@@ -117,17 +171,14 @@ public sealed partial class SloggerClient
     }
 
     private static bool IsNoProxy(Exception e) =>
-        e is IOException or System.Net.Sockets.SocketException or SloggerException or InvalidDataException or FormatException or System.Security.Authentication.AuthenticationException;
-
-    /// <summary>A connection to a process, logged in.</summary>
-    internal Task<RespChannel> OpenAsync(Address address, CancellationToken cancellation) =>
-        RespChannel.ConnectAsync(address, Options.Tls, Options.User, Options.Password, cancellation);
+        e is IOException or System.Net.Sockets.SocketException or SloggerException or InvalidDataException or FormatException
+            or System.Security.Authentication.AuthenticationException;
 
     // A connection to a proxy that serves sessions: that of a backup does not.
     private async Task<RespChannel> AskAsync(Address address, CancellationToken cancellation)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
-        limit.CancelAfter(Options.ConnectTimeout);
+        limit.CancelAfter(_options.ConnectTimeout);
         RespChannel? channel = null;
         try
         {
@@ -138,7 +189,7 @@ public sealed partial class SloggerClient
         catch (OperationCanceledException) when (!cancellation.IsCancellationRequested)
         {
             channel?.Dispose();
-            throw new IOException($"{address}: no answer in {Options.ConnectTimeout.TotalSeconds:0.#} s");
+            throw new IOException($"{address}: no answer in {_options.ConnectTimeout.TotalSeconds:0.#} s");
         }
         catch (Exception e) when (IsNoProxy(e))
         {
@@ -151,7 +202,7 @@ public sealed partial class SloggerClient
     {
         Hello hello = await AskAsync(channel, cancellation).ConfigureAwait(false);
         CheckCluster(hello, channel.Address.ToString());
-        Interlocked.CompareExchange(ref _worldLine, hello.WorldLine.Number, 0);
+        _client.BeginIn(hello.WorldLine);
         if (_keys is null)
         {
             await channel.Write("COMMAND").SendAsync(cancellation).ConfigureAwait(false);
@@ -170,17 +221,18 @@ public sealed partial class SloggerClient
             {
                 throw new SloggerException($"CLUSTER SLOTS: {slots}");
             }
-            Own(0, HashSlot.Count - 1, channel.Address);
+            _routes.Own(0, HashSlot.Count - 1, channel.Address);
             return;
         }
 
         foreach (RespValue row in slots.Items)
         {
             string host = row.Items[2].Items[0].ToString();
-            Own((int)row.Items[0].Integer, (int)row.Items[1].Integer, new Address(host.Length == 0 ? channel.Address.Host : host, (int)row.Items[2].Items[1].Integer));
+            var owner = new Address(host.Length == 0 ? channel.Address.Host : host, (int)row.Items[2].Items[1].Integer);
+            _routes.Own((int)row.Items[0].Integer, (int)row.Items[1].Integer, owner);
         }
 
-        if (_links.IsEmpty) { throw new SloggerException("no shard owns slots yet"); }
+        if (_routes.IsEmpty) { throw new SloggerException("no shard owns slots yet"); }
     }
 
     // Of a cluster they never change.
@@ -193,43 +245,6 @@ public sealed partial class SloggerClient
         }
         return Partitioning.ByRange(reply.Items[1].Items.Select(i => i.Bytes), out string problem)
             ?? throw new InvalidDataException($"what DPR.PARTITIONS of {channel.Address} says {problem}");
-    }
-
-    private void Own(int first, int last, Address address)
-    {
-        Link link = LinkTo(address);
-        link.Start();
-        Own(first, last, link);
-    }
-
-    private void Own(int first, int last, Link link)
-    {
-        if (_owners.AsSpan(first, last - first + 1).IndexOfAnyExcept(link) < 0) { return; }
-        Interlocked.Increment(ref _ownersChanged);
-        for (int slot = first; slot <= last; slot++)
-        {
-            if (_owners[slot] == link) { continue; }
-            Volatile.Write(ref _served[slot], null);
-            Volatile.Write(ref _owners[slot], link);
-        }
-
-        Interlocked.Increment(ref _ownersChanged);
-    }
-
-    /// <summary>For tests: believes that a slot is at an address.</summary>
-    internal void OwnSlot(HashSlot slot, string address) => Own(slot.Number, slot.Number, Address.Parse(address));
-
-    private Link LinkTo(Address address)
-    {
-        if (_links.TryGetValue(address, out Link? known)) { return known; }
-        lock (_linksGate)
-        {
-            // What has no known owner goes to any link, which may now be another one.
-            Interlocked.Increment(ref _ownersChanged);
-            Link link = _links.GetOrAdd(address, static (a, client) => new(client, a, client._links.Count), this);
-            Interlocked.Increment(ref _ownersChanged);
-            return link;
-        }
     }
 
     [LoggerMessage(EventId = 2, Level = LogLevel.Warning, Message = "The owners of slots could not be looked up: {Why}")]

@@ -12,40 +12,38 @@ namespace Slogger.Faster;
 /// <param name="ExpiryMs">When it expires, in milliseconds since the Unix epoch; 0: never.</param>
 public readonly record struct Change(byte[] Key, byte[]? Value, long ExpiryMs);
 
-public sealed partial class FasterStore
+/// <summary>Reads from the log what commits have changed.</summary>
+internal static class ChangeFeed
 {
-    /// <summary>The keys that a commit has changed, each once, with what they were at its end. Nothing is kept in memory for it: it reads
-    /// the log, which reaches as far back as commits are kept (<see cref="Keep"/>). What compaction and rollbacks have put there is no
-    /// change: behind a rollback, the changes follow those of the commit that it went back to.</summary>
-    /// <exception cref="InvalidOperationException">The commit was not kept.</exception>
-    public IEnumerable<Change> Changes(CommitRecord commit)
+    /// <summary>The keys that a commit has changed, each once, with what they were at its end.</summary>
+    public static IEnumerable<Change> Of(FasterKV<SpanByte, SpanByte> kv, CommitRecord commit)
     {
         ArgumentNullException.ThrowIfNull(commit);
-        using IFasterScanIterator<SpanByte, SpanByte> records = _kv.Log.Scan(commit.From, commit.To);
+        using IFasterScanIterator<SpanByte, SpanByte> records = kv.Log.Scan(commit.From, commit.To);
         while (true)
         {
             bool any = records.GetNext(out _);
-            if (_kv.Log.BeginAddress > commit.From)
+            if (kv.Log.BeginAddress > commit.From)
                 throw new InvalidOperationException($"The commit of version {commit.Point} was not kept: the log begins at "
-                    + $"{_kv.Log.BeginAddress}, its changes at {commit.From}.");
+                    + $"{kv.Log.BeginAddress}, its changes at {commit.From}.");
             if (!any) yield break;
             byte[] key = records.GetKey().ToByteArray();
             byte[] record = records.GetValue().ToByteArray();
             long header = BinaryPrimitives.ReadInt64LittleEndian(record);
-            if (RecordHeader.IsCopy(header) || !IsLast(key, records.CurrentAddress, commit.To)) continue;
+            if (RecordHeader.IsCopy(header) || !IsLast(kv, key, records.CurrentAddress, commit.To)) continue;
             yield return RecordHeader.IsRemoved(header) ? new(key, null, 0)
                 : new(key, record[RecordHeader.Bytes..], RecordHeader.Expiry(header));
         }
     }
 
     // Whether a record is the last of its key before an address. A value that grew has made another.
-    private unsafe bool IsLast(byte[] key, long address, long before)
+    private static unsafe bool IsLast(FasterKV<SpanByte, SpanByte> kv, byte[] key, long address, long before)
     {
         var newest = new NewestBefore(before);
         fixed (byte* at = key)
         {
             SpanByte name = SpanByte.FromPointer(at, key.Length);
-            _kv.Log.IterateKeyVersions(ref newest, ref name);
+            kv.Log.IterateKeyVersions(ref newest, ref name);
         }
 
         return newest.Address == address;

@@ -1,59 +1,66 @@
-// Commits, and what a version has changed.
+// Ends versions, and makes them durable.
 using System.Diagnostics;
 using FASTER.core;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
+using Slogger.Faster.Disk;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster;
 
-public sealed partial class FasterStore
+/// <summary>Makes the commits of a store, one at a time: whoever asks for one has the store's turn.</summary>
+internal sealed class Committer
 {
     private static readonly TimeSpan s_switchMax = TimeSpan.FromSeconds(30);
+    private readonly FasterStore _store;
+    private readonly FasterOptions _options;
+    private readonly FasterKV<SpanByte, SpanByte> _kv;
+    private readonly LogDevice _device;
+    private readonly CommitFiles _files;
+    private readonly CommitList _commits;
+    private readonly RecordCounts _counts;
+    private readonly CommitTurn _turn;
+    private readonly Compactor _compactor;
+    private long _from;             // where the open version begins in the log
+    private long _since;            // up to where the log is covered by checksums
     private long _lastCommitTicks;
 
-    /// <summary>Ends the open version, and makes it durable. Operations wait for its end only, a fraction of a millisecond.</summary>
-    /// <param name="line">The timeline.</param>
-    /// <param name="next">The version that is open from then on: later than the open one. All before it is in the commit.</param>
-    /// <param name="cancellation">Ends the wait for a commit or rollback that is under way. One that has begun is completed.</param>
-    /// <returns>The commit, when it is on disk.</returns>
-    /// <exception cref="ArgumentOutOfRangeException"><paramref name="next"/> is not later than the open version.</exception>
-    /// <exception cref="IOException">The disk is full, or fails: the commit is not durable. The store goes on; what was to be in the commit
-    /// is in the next one. That is not begun before the log can be written again, and then the failed one may be there after
-    /// all.</exception>
-    public async Task<CommitRecord> CommitAsync(WorldLine line, Version next, CancellationToken cancellation = default)
+    public Committer(
+        FasterStore store, FasterOptions options, LogDevice device, CommitFiles files, CommitList commits, RecordCounts counts,
+        CommitTurn turn, Compactor compactor)
     {
-        await TakeTurnAsync(cancellation).ConfigureAwait(false);
-        return await CommitInTurnAsync(line, next).ConfigureAwait(false);
+        (_store, _options, _kv, _device, _files, _commits, _counts) = (store, options, store.Kv, device, files, commits, counts);
+        (_turn, _compactor) = (turn, compactor);
+        _kv.UnsafeRegisterCallback(new VersionEnds());
     }
 
-    /// <summary>Ends the open version at this very place among the calling thread's operations: when this returns, <paramref name="next"/>
-    /// is open. The thread holds no key's lock.</summary>
+    /// <summary>How long it took to make the last commit durable.</summary>
+    public TimeSpan LastCommit => new(Volatile.Read(ref _lastCommitTicks));
+
+    /// <summary>The log was opened, and ends here.</summary>
+    public void BeginAt(long tail) => _from = _since = tail;
+
+    /// <summary>The changes of the open version begin here: what was before was taken back. In turn.</summary>
+    public void BeginAnewAt(long tail) => _from = tail;
+
+    /// <summary>Makes a commit, in turn, and gives the turn back, whatever happens.</summary>
     /// <param name="line">The timeline.</param>
     /// <param name="next">The version that is open from then on: later than the open one. All before it is in the commit.</param>
-    /// <param name="open">The version that is open instead, if later: those before it pass empty. Null: <paramref name="next"/>.</param>
-    /// <returns>The commit, when it is on disk. Null: a commit or a rollback is under way, and nothing has been done.</returns>
-    /// <exception cref="ArgumentOutOfRangeException"><paramref name="next"/> is not later than the open version.</exception>
-    public Task<CommitRecord>? BeginCommit(WorldLine line, Version next, Version? open = null) =>
-        !_isDisposed && _turn.Wait(0) ? CommitInTurnAsync(line, next, open) : null;
-
-    /// <summary>Whether <see cref="BeginCommit"/> would begin one: no commit or rollback is under way.</summary>
-    public bool CanBeginCommit => _turn.CurrentCount > 0;
-
-    // Gives the turn back, whatever happens.
-    private Task<CommitRecord> CommitInTurnAsync(WorldLine line, Version next, Version? open = null)
+    /// <param name="open">The version that is open instead, if later. Null: <paramref name="next"/>.</param>
+    /// <returns>The commit, when it is on disk.</returns>
+    public Task<CommitRecord> CommitAsync(WorldLine line, Version next, Version? open = null)
     {
         try
         {
-            ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(next.Number, Open.Number, nameof(next));
-            if (_undo is not null)
+            ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(next.Number, _store.Open.Number, nameof(next));
+            if (_store.BeingUndone is not null)
                 throw new InvalidOperationException("A rollback has begun and was not finished: the store has to go back once more, or be "
                     + "opened again.");
             if (_compactor.Failure is { } failure)
                 throw new InvalidOperationException("Compaction has ended: the store cannot go on.", failure);
             CommitRecord commit = null!;
             ValueTask written = default;
-            Stripes.Alone(() =>
+            _store.Stripes.Alone(() =>
             {
                 // Nobody adds to the log meanwhile: its end is where the version ends.
                 long end = _kv.Log.TailAddress;
@@ -68,26 +75,15 @@ public sealed partial class FasterStore
                 };
                 written = _kv.CompleteCheckpointAsync();
                 WaitFor(number + 1);
-                Volatile.Write(ref _open, Version.Max(next, open ?? next).Number);
-                Volatile.Write(ref _ended, commit.To);
+                _store.BeginVersion(Version.Max(next, open ?? next), commit.To);
             });
             return ReportAsync(Task.Run(() => MakeDurableAsync(commit, written)));
         }
         catch
         {
-            _turn.Release();
+            _turn.Give();
             throw;
         }
-    }
-
-    // Commits and rollbacks take turns. At the end of the store whoever waits is told.
-    private async Task TakeTurnAsync(CancellationToken cancellation)
-    {
-        ObjectDisposedException.ThrowIf(_isDisposed, this);
-        await _turn.WaitAsync(cancellation).ConfigureAwait(false);
-        if (!_isDisposed) return;
-        _turn.Release();
-        throw new ObjectDisposedException(nameof(FasterStore));
     }
 
     // A write that fails is tried again until it succeeds: that is waited for by the next commit, not by this one.
@@ -119,12 +115,13 @@ public sealed partial class FasterStore
         }
         finally
         {
-            _turn.Release();
+            _turn.Give();
         }
     }
 
     // As a rule it was reckoned when that was written.
-    private uint SumOf(long from, long to) => _device.TryTakeSum(from, to, out uint checksum) ? checksum : Checksum(from, to);
+    private uint SumOf(long from, long to) =>
+        _device.TryTakeSum(from, to, out uint checksum) ? checksum : StoredCommits.Checksum(_device, from, to);
 
     // Before the next version begins all that there is becomes read-only.
     private sealed class VersionEnds : IStateMachineCallback
