@@ -6,6 +6,7 @@
 using System.Runtime.CompilerServices;
 using Slogger.Client;
 using Slogger.Core.Identities;
+using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
