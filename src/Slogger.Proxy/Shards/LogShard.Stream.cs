@@ -1,6 +1,7 @@
 // The way of a version to the disk: stream -> log -> sync.
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
@@ -12,10 +13,9 @@ namespace Slogger.Proxy.Shards;
 internal sealed partial class LogShard
 {
     private readonly Lock _logLock = new();
-    private readonly AutoResetEvent _syncWanted = new(false);
     private VersionLog _log = null!;
     private ReplicationLink? _link;
-    private Thread? _syncing;
+    private LogSyncer _syncer = null!;
 
     // ---- The replication link's thread ----
 
@@ -108,39 +108,22 @@ internal sealed partial class LogShard
         }
     }
 
-    protected override void RequestSync() => _syncWanted.Set();
+    protected override void RequestSync() => _syncer.Request();
 
-    // ---- The syncing thread ----
+    // ---- The start and the end ----
 
     protected override void StartWorkers()
     {
-        _syncing = new Thread(SyncLoop) { Name = "log sync", IsBackground = true };
-        _syncing.Start();
+        _syncer.Start(_ending.Token);
         // A shard alone never has to go back with a store that is alive.
         if (_seat.HasPeers && _options.Rollback == RollbackMethod.InPlace) { _indexes.Start(); }
     }
 
-    private void SyncLoop()
+    // The syncing thread.
+    private void OnSynced(Boundary? durable)
     {
-        while (!_ending.IsCancellationRequested)
-        {
-            _syncWanted.WaitOne(1000);
-            try
-            {
-                _log.Sync();
-            }
-            catch (LogIOException e)
-            {
-                OnLogFailure(e);
-                return;
-            }
-            catch (ObjectDisposedException)
-            {
-                return;
-            }
-            WakeShippers();
-            if (_log.DurableBoundary is { } durable) { OnDurable(durable.Point); }
-        }
+        WakeShippers();
+        if (durable is { } last) { OnDurable(last.Point); }
     }
 
     protected override async Task GiveUpStartAsync()
@@ -160,8 +143,7 @@ internal sealed partial class LogShard
         await EndFollowingAsync().ConfigureAwait(false);
         _link?.Dispose();
         await EndShippingAsync().ConfigureAwait(false);
-        _syncWanted.Set();
-        _syncing?.Join(TimeSpan.FromSeconds(5));
+        _syncer.Join();
         _indexes.Dispose();
         await _site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }

@@ -90,6 +90,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             KeepsSpare = IsFollowing,
             TailBytes = Ships ? ShippedTailBytes : Intake is not null ? FollowedTailBytes : 0,
         });
+        _syncer = new(_log, OnSynced, OnLogFailure);
         RequireOneVersion();
         OpenWays();
         _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
@@ -116,6 +117,6 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     public override void Dispose()
     {
         base.Dispose();
-        _syncWanted.Dispose();
+        _syncer?.Dispose();
     }
 }
