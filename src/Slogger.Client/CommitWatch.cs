@@ -75,7 +75,8 @@ internal sealed class CommitWatch(SloggerClient client)
                 Leave();
                 client.OnRollback(branch);
             }
-            catch (Exception e) when (e is IOException or ObjectDisposedException or OperationCanceledException or System.Net.Sockets.SocketException
+            catch (Exception e) when (e is IOException or ObjectDisposedException or OperationCanceledException
+                or System.Net.Sockets.SocketException
                 or InvalidDataException or SloggerException or System.Security.Authentication.AuthenticationException)
             {
                 Leave();

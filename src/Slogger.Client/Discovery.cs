@@ -143,7 +143,8 @@ internal sealed partial class Discovery
                 }
                 catch (Exception e) when (IsNoProxy(e) || (e is OperationCanceledException && !cancellation.IsCancellationRequested))
                 {
-                    failures.Add(e is OperationCanceledException ? $"no answer in {_options.ConnectTimeout.TotalSeconds:0.#} s" : e.Message);
+                    failures.Add(e is OperationCanceledException ? $"no answer in {_options.ConnectTimeout.TotalSeconds:0.#} s"
+                        : e.Message);
                 }
             }
         }

@@ -117,7 +117,8 @@ internal sealed partial class Link
     public static void WriteHeader(RequestWriter to, in BatchHeader header, string session)
     {
         ReadOnlySpan<Core.Cuts.Dependency> dependencies = header.Dependencies.Span;
-        to.Begin(6 + (3 * dependencies.Length)).Add("DPR.BATCH"u8).Add(session).Add(header.WorldLine.Number).Add(header.AtLeast.Number).Add(header.First.Number).Add(header.Count);
+        to.Begin(6 + (3 * dependencies.Length)).Add("DPR.BATCH"u8).Add(session).Add(header.WorldLine.Number).Add(header.AtLeast.Number)
+            .Add(header.First.Number).Add(header.Count);
         foreach (Core.Cuts.Dependency d in dependencies) { to.Add("DEP"u8).Add(d.Shard.Number).Add(d.Version.Number); }
     }
 
@@ -160,7 +161,8 @@ internal sealed partial class Link
 
     // What ends a connection, but is no fault of this program.
     private static bool IsBroken(Exception e) =>
-        e is IOException or ObjectDisposedException or OperationCanceledException or System.Net.Sockets.SocketException or InvalidDataException
+        e is IOException or ObjectDisposedException or OperationCanceledException or System.Net.Sockets.SocketException
+            or InvalidDataException
             or SloggerException or System.Security.Authentication.AuthenticationException;
 
     private async Task RunAsync()
@@ -213,7 +215,8 @@ internal sealed partial class Link
             Hello hello = await _client.Discovery.AskAsync(channel, limit.Token).ConfigureAwait(false);
             _client.Discovery.CheckCluster(hello, Name);
             WorldLine line = _client.WorldLine;
-            Dictionary<SloggerSession, Executed> executed = _readsBackup ? [] : await ProbeAsync(channel, hello.Shard, line, limit.Token).ConfigureAwait(false);
+            Dictionary<SloggerSession, Executed> executed = _readsBackup ? []
+                : await ProbeAsync(channel, hello.Shard, line, limit.Token).ConfigureAwait(false);
             if (!_client.TryEnter(line, () => BecomeLive(channel, hello.Shard, executed)))
             {
                 throw new IOException("another world-line began meanwhile");
@@ -272,7 +275,8 @@ internal sealed partial class Link
     private void BecomeLive(RespChannel channel, ShardId shard, Dictionary<SloggerSession, Executed> executed)
     {
         // What was executed is known of the shard that is here now.
-        Settle(new IOException(_brokenBy is { } why ? $"the connection broke: {why.Message}" : "the connection broke", _brokenBy), Shard == shard ? executed : null);
+        Settle(new IOException(_brokenBy is { } why ? $"the connection broke: {why.Message}" : "the connection broke", _brokenBy),
+            Shard == shard ? executed : null);
         // A shard that has moved to another address has one link from now on.
         foreach (Link other in _client.Routes.Links) { other.Yield(this, shard, executed); }
         // Nothing is under way there any more; and the shard may have forgotten what it was told.
@@ -305,7 +309,8 @@ internal sealed partial class Link
 
         foreach (SloggerSession session in left.Select(b => b.Session).Distinct())
         {
-            session.OnConnectionLost(this, why, executed is not null && executed.TryGetValue(session, out Executed known) ? known : default);
+            session.OnConnectionLost(this, why, executed is not null && executed.TryGetValue(session, out Executed known) ? known
+                : default);
         }
     }
 

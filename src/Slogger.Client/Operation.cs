@@ -112,7 +112,8 @@ internal sealed class Operation<T> : Operation, IValueTaskSource<Result<T>>
     {
         if (cancellation.CanBeCanceled)
         {
-            _cancellation = cancellation.UnsafeRegister(static (self, token) => ((Operation<T>)self!).Fail(new OperationCanceledException(token)), this);
+            _cancellation = cancellation.UnsafeRegister(static (self, token) =>
+                ((Operation<T>)self!).Fail(new OperationCanceledException(token)), this);
         }
     }
 
@@ -161,7 +162,8 @@ internal sealed class Operation<T> : Operation, IValueTaskSource<Result<T>>
         Stack<Operation<T>> free = t_free ??= new(KeptPerThread);
         if (free.Count == KeptPerThread) { return; }
         _core.Reset();
-        (_value, _settled, _isReusable, Generation, Requests, Redirections, IsAsking, Slot) = (default!, 0, false, null!, 1, 0, false, NoSlot);
+        (_value, _settled, _isReusable, Generation, Requests, Redirections, IsAsking, Slot) =
+            (default!, 0, false, null!, 1, 0, false, NoSlot);
         free.Push(this);
     }
 }

@@ -137,7 +137,8 @@ public sealed partial class SloggerSession
         {
             throw new ArgumentException("A transaction has at least one command, and each a name.", nameof(commands));
         }
-        if (_client.Options.ReadsBackup && commands.Select(c => BackupWire.RefusalOf(c[0].ToString() ?? "")).FirstOrDefault(r => r is not null) is { } refusal)
+        if (_client.Options.ReadsBackup && commands.Select(c => BackupWire.RefusalOf(c[0].ToString() ?? ""))
+            .FirstOrDefault(r => r is not null) is { } refusal)
         {
             throw new ArgumentException(refusal, nameof(commands));
         }
@@ -159,7 +160,9 @@ public sealed partial class SloggerSession
             {
                 _scratch.Begin(command.Length);
                 foreach (Argument argument in command) { argument.WriteTo(_scratch); }
-                if (slot is null && _client.Discovery.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot found) is SlotScope.OneSlot or SlotScope.SeveralSlots)
+                if (slot is null && _client.Discovery.Keys.FindSlot(
+                    _scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot found) is SlotScope.OneSlot
+                        or SlotScope.SeveralSlots)
                 {
                     slot = found;
                 }

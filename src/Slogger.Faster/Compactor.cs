@@ -93,7 +93,8 @@ internal sealed class Compactor : IDisposable
         CommitRecord? oldest = _store.Oldest;
         lock (_copied)
         {
-            while (oldest is not null && _copied.TryPeek(out (long Until, long Version) next) && next.Version <= oldest.Point.Version.Number)
+            while (oldest is not null && _copied.TryPeek(out (long Until, long Version) next)
+                && next.Version <= oldest.Point.Version.Number)
                 until = _copied.Dequeue().Until;
         }
 

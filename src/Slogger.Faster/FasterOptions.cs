@@ -43,7 +43,8 @@ public sealed record FasterOptions
         if (PageBits is < 12 or > 30)
             throw new ArgumentException($"A page has between 2^12 and 2^30 bytes, not 2^{PageBits}.", nameof(PageBits));
         if (SegmentBits < PageBits)
-            throw new ArgumentException($"A file of the log (2^{SegmentBits} bytes) holds at least a page (2^{PageBits}).", nameof(SegmentBits));
+            throw new ArgumentException($"A file of the log (2^{SegmentBits} bytes) holds at least a page (2^{PageBits}).",
+                nameof(SegmentBits));
         if (MemoryBytes < 4L << PageBits)
             throw new ArgumentException($"The memory for records ({MemoryBytes} bytes) holds at least four pages of "
                 + $"{1L << PageBits}.", nameof(MemoryBytes));

@@ -388,7 +388,8 @@ public sealed class LocalSession : IAsyncDisposable
 
         if (wait.Elapsed > _giveUpAfter)
             throw new ShardUnreachableException($"Shard {Shard}, in this process, has not served world-line {line} from version {atLeast} "
-                + $"on for {_giveUpAfter.TotalSeconds:0.#} s: a recovery is under way (see its log). The operation was not executed.", null);
+                + $"on for {_giveUpAfter.TotalSeconds:0.#} s: a recovery is under way (see its log). The operation was not executed.",
+                null);
         return true;
     }
 

@@ -139,7 +139,8 @@ internal sealed class SloggerShard : BackgroundService, ISloggerShard
         {
             OptionDefinition option = OptionCatalog.All.FirstOrDefault(o => o.Name == name) ?? throw new SloggerException($"slogger serve "
                 + $"has no option --{name}.");
-            string[] texts = option.Shape == OptionShape.List ? text.Split(option.EnvironmentSeparator, StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries) : [text];
+            string[] texts = option.Shape == OptionShape.List
+                ? text.Split(option.EnvironmentSeparator, StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries) : [text];
             layer.Values[name] = new OptionTexts(texts, nameof(SloggerShardOptions));
         }
 

@@ -1,5 +1,6 @@
-// The log as its shipper reads it: piece by piece, from any index on, as soon as it was appended. From memory while the shipper keeps up (LogTail), else
-// from the files, where only what is durable can be read. Each piece holds bytes of the stream, and the ends of versions as they follow each other.
+// The log as its shipper reads it: piece by piece, from any index on, as soon as it was appended. From memory while the shipper keeps up
+// (LogTail), else from the files, where only what is durable can be read. Each piece holds bytes of the stream, and the ends of versions as
+// they follow each other.
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
@@ -9,10 +10,12 @@ namespace Slogger.Log;
 
 /// <summary>The end of a version in a piece of a log.</summary>
 /// <param name="Boundary">The version. Of a run of empty ones the last, at the offset of the end before it.</param>
-/// <param name="IsEmptyRun">Whether it closes every version since the end before it as empty: what was appended behind that belongs to later versions.</param>
+/// <param name="IsEmptyRun">Whether it closes every version since the end before it as empty: what was appended behind that belongs to
+/// later versions.</param>
 public readonly record struct VersionEnd(Boundary Boundary, bool IsEmptyRun);
 
-/// <summary>Reads a <see cref="VersionLog"/> in pieces. Not thread-safe; the log may be appended to, synced, trimmed, and begin world-lines meanwhile.</summary>
+/// <summary>Reads a <see cref="VersionLog"/> in pieces. Not thread-safe; the log may be appended to, synced, trimmed, and begin world-lines
+/// meanwhile.</summary>
 public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
 {
     private const int CachedMax = 4096;
@@ -28,7 +31,10 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
     public LogIndex? EndOfPiece(LogIndex from, LogIndex limit, int bytesMax)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(bytesMax, 1);
-        if (from.WorldLine != limit.WorldLine) { throw new ArgumentException($"A piece is of one world-line: {from}, {limit}.", nameof(limit)); }
+        if (from.WorldLine != limit.WorldLine)
+        {
+            throw new ArgumentException($"A piece is of one world-line: {from}, {limit}.", nameof(limit));
+        }
         if (log.TailEndOfPiece(from, limit, bytesMax) is { } inMemory) { return inMemory; }
         LogIndex durable = log.DurableEnd;
         if (from.Offset < log.StartOffset) { return null; }
@@ -59,7 +65,8 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
     /// <param name="to">Where it ends, as <see cref="EndOfPiece"/> gave it.</param>
     /// <param name="bytes">Receives the bytes between: as long as they are.</param>
     /// <param name="ends">Receives the ends of versions behind <paramref name="from"/>'s up to <paramref name="to"/>'s.</param>
-    /// <returns>Whether it is all there. If a world-line has begun meanwhile, or the log was trimmed, it may not be: then nothing that was read counts.</returns>
+    /// <returns>Whether it is all there. If a world-line has begun meanwhile, or the log was trimmed, it may not be: then nothing that was
+    /// read counts.</returns>
     /// <exception cref="LogCorruptException">A block does not verify.</exception>
     public bool Read(LogIndex from, LogIndex to, Span<byte> bytes, List<VersionEnd> ends)
     {
@@ -129,7 +136,8 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
     // The ends behind an index, up to an offset at least, if there are not too many.
     private void Find(LogIndex from, long offset)
     {
-        bool isHere = _cachedOf == from.WorldLine && _cachedAfter <= from.Closed && _cached.Count > 0 && _cached[^1].Version > from.Closed.Number
+        bool isHere = _cachedOf == from.WorldLine && _cachedAfter <= from.Closed && _cached.Count > 0
+            && _cached[^1].Version > from.Closed.Number
             && (_isCutShort || _cached[^1].Offset > offset);
         if (isHere) { return; }
         _cached.Clear();

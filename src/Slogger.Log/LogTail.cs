@@ -1,8 +1,9 @@
-// What was appended last, in memory: a ring of the stream's bytes, and the ends of versions in it. Whoever ships the log reads it here before it
-// is durable, and long after that while it keeps up; who has fallen behind reads the files (LogPieces). Only of the present world-line.
+// What was appended last, in memory: a ring of the stream's bytes, and the ends of versions in it. Whoever ships the log reads it here
+// before it is durable, and long after that while it keeps up; who has fallen behind reads the files (LogPieces). Only of the present
+// world-line.
 //
-// A piece ends where the log once ended, so that of what is not durable yet it can be said by two numbers what of it has become so: a run of empty versions may be noted
-// behind bytes of the version that is open, and is in no piece that ends before those.
+// A piece ends where the log once ended, so that of what is not durable yet it can be said by two numbers what of it has become so: a run
+// of empty versions may be noted behind bytes of the version that is open, and is in no piece that ends before those.
 //
 // All under the log's gate. What falls out is in the files, or will be before anybody may rely on it.
 using Slogger.Core.Replication;

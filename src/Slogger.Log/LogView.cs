@@ -50,7 +50,8 @@ internal sealed record LogView(
     }
 
     /// <summary>Whether bytes are missing between two offsets that the log both knows: the stream went on at a later one.</summary>
-    public bool HasGap(long from, long to) => Extents.Any(e => e.Segment.Header.Reason == SegmentReason.Gap && e.StartOffset > from && e.StartOffset <= to);
+    public bool HasGap(long from, long to) =>
+        Extents.Any(e => e.Segment.Header.Reason == SegmentReason.Gap && e.StartOffset > from && e.StartOffset <= to);
 
     private static List<Extent> ExtentsOf(IReadOnlyList<Segment> segments)
     {
@@ -62,7 +63,11 @@ internal sealed record LogView(
             if (header.Reason == SegmentReason.Rewind)
             {
                 // Runs of empty versions that were closed behind the void bytes stay.
-                for (int i = extents.Count - 1; i >= 0 && extents[i].EndOffset > header.StartOffset; i--) { extents[i] = extents[i] with { StartOffset = Math.Min(extents[i].StartOffset, header.StartOffset), EndOffset = header.StartOffset }; }
+                for (int i = extents.Count - 1; i >= 0 && extents[i].EndOffset > header.StartOffset; i--)
+                {
+                    extents[i] = extents[i] with { StartOffset = Math.Min(extents[i].StartOffset, header.StartOffset),
+                        EndOffset = header.StartOffset };
+                }
             }
             while (extents.Count > 0 && extents[^1].StartOffset > header.StartOffset)
             {

@@ -15,7 +15,8 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
     // The disk is for the syncs of the current file: filling the next takes a quarter of its time.
     private const int RestPerFill = 3;
 
-    // A file that nobody will need for long is begun so much later: another one has just begun, maybe since a world-line has, and disk and processors are wanted elsewhere.
+    // A file that nobody will need for long is begun so much later: another one has just begun, maybe since a world-line has, and disk and
+    // processors are wanted elsewhere.
     private static readonly TimeSpan LeisurePause = TimeSpan.FromSeconds(1);
 
     private readonly Lock _lock = new();
@@ -49,7 +50,8 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
             _isHurried = false;
             // It sleeps and writes: not for a thread of the pool, of which there may be one.
             _spare = options.PrepareInBackground
-                ? Task.Factory.StartNew(() => CreateAtLeisure(sequence), CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default)
+                ? Task.Factory.StartNew(() => CreateAtLeisure(sequence), CancellationToken.None, TaskCreationOptions.LongRunning,
+                TaskScheduler.Default)
                 : PrepareNow(sequence);
         }
     }

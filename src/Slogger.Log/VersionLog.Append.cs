@@ -67,15 +67,16 @@ public sealed partial class VersionLog
         AppendEntry(new LogEntry(EntryKind.EmptyRun, closed), closed);
     }
 
-    /// <summary>Notes the newest recorded cut that this log, a backup's, reaches (<see cref="Slogger.Core.Replication.Receiver"/>): in order with the rest. Costs no
-    /// disk write until the next <see cref="Sync"/>; each new file states it again.</summary>
+    /// <summary>Notes the newest recorded cut that this log, a backup's, reaches (<see cref="Slogger.Core.Replication.Receiver"/>): in
+    /// order with the rest. Costs no disk write until the next <see cref="Sync"/>; each new file states it again.</summary>
     /// <exception cref="ArgumentException">The log does not reach it, or it is not above the one noted before.</exception>
     /// <exception cref="LogIOException">The buffers are full and cannot be written; nothing was taken.</exception>
     public void AppendHeldCut(WorldPoint cut)
     {
         if (cut <= _held || cut > End.Point)
         {
-            throw new ArgumentException($"The cut {cut} is not above {_held}, noted before, or not reached by the log, which ends at {End}.");
+            throw new ArgumentException(
+                $"The cut {cut} is not above {_held}, noted before, or not reached by the log, which ends at {End}.");
         }
         AddEntry(new LogEntry(cut, EndOffset), canReplace: true);
     }

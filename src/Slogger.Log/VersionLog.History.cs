@@ -104,8 +104,9 @@ public sealed partial class VersionLog
         }
     }
 
-    /// <summary>Makes void what was appended behind the last version closed: appends continue at its end, in the same world-line. For a log whose versions are put together from others', where a crash may have left a part
-    /// of one; not while it is shipped, since it passes through the same indexes again. Durable when it returns. If there is nothing behind it, nothing happens.</summary>
+    /// <summary>Makes void what was appended behind the last version closed: appends continue at its end, in the same world-line. For a log
+    /// whose versions are put together from others', where a crash may have left a part of one; not while it is shipped, since it passes
+    /// through the same indexes again. Durable when it returns. If there is nothing behind it, nothing happens.</summary>
     /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
     public void Rewind()
     {
@@ -128,7 +129,8 @@ public sealed partial class VersionLog
     public bool HasGap(long from, long to) => _view.HasGap(from, to);
 
     /// <summary>The offset from which on no bytes are missing up to the end, at or above a given one.</summary>
-    public long ContiguousFrom(long offset) => _view.Extents.Where(e => e.Segment.Header.Reason == SegmentReason.Gap).Select(e => e.StartOffset).Append(offset).Max();
+    public long ContiguousFrom(long offset) => _view.Extents.Where(e => e.Segment.Header.Reason == SegmentReason.Gap)
+        .Select(e => e.StartOffset).Append(offset).Max();
 
     /// <summary>What names the log's history: a log of another name has to be copied anew, with what it rests on.</summary>
     public StreamHistory History => new(Origin.ReplicationId, ContiguousFrom(Origin.Offset));

@@ -1,4 +1,5 @@
-// Searching the log for boundaries. Everything here sees what is durable, of the current history only; but for its tail, which is in memory.
+// Searching the log for boundaries. Everything here sees what is durable, of the current history only; but for its tail, which is in
+// memory.
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
@@ -104,7 +105,8 @@ public sealed partial class VersionLog
     {
         lock (_gate)
         {
-            return _tail is not null && view.Head?.WorldLine == _worldLine && version <= view.Durable.Last?.Version && view.Durable.Last?.WorldLine == _worldLine
+            return _tail is not null && view.Head?.WorldLine == _worldLine && version <= view.Durable.Last?.Version
+                && view.Durable.Last?.WorldLine == _worldLine
                 ? _tail.EndAtOrBelow(version, _worldLine) : null;
         }
     }
@@ -157,7 +159,8 @@ public sealed partial class VersionLog
         return false;
     }
 
-    /// <summary>The first version of the present world-line that ends at or behind an offset, durably, and the last one that ends before it. Null: there is none yet.</summary>
+    /// <summary>The first version of the present world-line that ends at or behind an offset, durably, and the last one that ends before
+    /// it. Null: there is none yet.</summary>
     /// <param name="offset">The offset.</param>
     /// <param name="closed">A version that was closed when the log went no further than that.</param>
     public (Version Before, Version Floor)? FloorAt(long offset, Version closed)
@@ -179,7 +182,11 @@ public sealed partial class VersionLog
             Extent extent = view.Extents[i];
             if (extent.Segment.Header.WorldLine != line) { continue; }
             // What the next file states as closed before it is all that there is in this one.
-            if (i + 1 < view.Extents.Count && view.Extents[i + 1].Segment.Header is { Reason: SegmentReason.Continue } next && next.LastBoundary?.Version <= version) { continue; }
+            if (i + 1 < view.Extents.Count && view.Extents[i + 1].Segment.Header is { Reason: SegmentReason.Continue } next
+                && next.LastBoundary?.Version <= version)
+            {
+                continue;
+            }
             foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.FindVersion(version).FilePosition))
             {
                 if (entry.Version > extent.VersionMax.Number) { break; }

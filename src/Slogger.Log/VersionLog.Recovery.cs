@@ -219,7 +219,8 @@ public sealed partial class VersionLog
             verifiedBytes += segment.DurableEnd;
             bool fits = next.Reason switch
             {
-                SegmentReason.Continue => next.StartOffset == scan.EndOffset && next.LastBoundary == scan.LastBoundary && next.Held == scan.Held,
+                SegmentReason.Continue => next.StartOffset == scan.EndOffset && next.LastBoundary == scan.LastBoundary
+                    && next.Held == scan.Held,
                 SegmentReason.Gap => next.StartOffset >= scan.EndOffset && next.LastBoundary == scan.LastBoundary,
                 _ => next.StartOffset <= scan.EndOffset,
             };

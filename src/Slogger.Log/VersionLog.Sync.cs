@@ -195,12 +195,14 @@ public sealed partial class VersionLog
         }
     }
 
-    // To give much of a file back holds up all syncs of the file system (with online discard the next one took 16 ms, and the truncation 27). A file ends that early where a world-line begins: when everybody waits.
+    // To give much of a file back holds up all syncs of the file system (with online discard the next one took 16 ms, and the truncation
+    // 27). A file ends that early where a world-line begins: when everybody waits.
     private const int SealPauseMs = 10_000, SealAtOnceBytes = 4 << 20;
     private readonly ManualResetEventSlim _sealNow = new();
 
-    /// <summary>Gives back what the file before did not use, a while later if that is much; of a log that was opened, what files before that one did not, either: the process before may not have come to it. A file's
-    /// end is stated by its successor, so nothing depends on it, and nobody waits for it.</summary>
+    /// <summary>Gives back what the file before did not use, a while later if that is much; of a log that was opened, what files before
+    /// that one did not, either: the process before may not have come to it. A file's end is stated by its successor, so nothing depends on
+    /// it, and nobody waits for it.</summary>
     private void SealFiles(LogView before)
     {
         if (before.Segments.Count == 0)
@@ -215,7 +217,8 @@ public sealed partial class VersionLog
             Seal(unused, file);
             return;
         }
-        long due = Environment.TickCount64 + (file is not null && _options.SegmentBytes - tail.DurableEnd > SealAtOnceBytes ? SealPauseMs : 0);
+        long due = Environment.TickCount64 + (file is not null && _options.SegmentBytes - tail.DurableEnd > SealAtOnceBytes ? SealPauseMs
+            : 0);
         _sealing = Task.Factory.StartNew(
             () =>
             {

@@ -29,7 +29,8 @@ public sealed record VersionLogOptions
     /// full, <see cref="VersionLog.Append"/> waits for the disk.</summary>
     public int BufferBytes { get; init; } = 32 << 20;
 
-    /// <summary>How much of what was appended last is kept in memory, for who ships it before it is durable, in bytes. Default 0: none.</summary>
+    /// <summary>How much of what was appended last is kept in memory, for who ships it before it is durable, in bytes. Default 0:
+    /// none.</summary>
     public int TailBytes { get; init; }
 
     /// <summary>Fill new segments with zeros before use. Default true: fdatasync then needs no journal commit (20 KB:
@@ -37,8 +38,8 @@ public sealed record VersionLogOptions
     /// segment is needed sooner.</summary>
     public bool ZeroFill { get; init; } = true;
 
-    /// <summary>Prepare the next segment as soon as there is one to be followed, not when that is filling. Default false. For a log in which a world-line begins while somebody waits; it costs the space of a
-    /// segment.</summary>
+    /// <summary>Prepare the next segment as soon as there is one to be followed, not when that is filling. Default false. For a log in
+    /// which a world-line begins while somebody waits; it costs the space of a segment.</summary>
     public bool KeepsSpare { get; init; }
 
     /// <summary>Prepare the next segment on a pool thread. Default true; false prepares it in the call that notices the

@@ -11,17 +11,19 @@ public sealed record ClusterSettings
     /// <summary>The most shards a cluster can have.</summary>
     public const int ShardCountMax = 1024;
 
-    /// <summary>How many numbers of shards the cluster has given out: 0 to one less. Those that have left are among them. Default: 1.</summary>
+    /// <summary>How many numbers of shards the cluster has given out: 0 to one less. Those that have left are among them. Default:
+    /// 1.</summary>
     public int ShardCount { get; init; } = 1;
 
     /// <summary>How many of them it was made with; the others have joined since. Of no meaning in a proposal.</summary>
     public int MadeWith { get; init; }
 
-    /// <summary>Who finds the cut. Default: approximate. Never changes: claims, rows and branches of one kind are not those of another.</summary>
+    /// <summary>Who finds the cut. Default: approximate. Never changes: claims, rows and branches of one kind are not those of
+    /// another.</summary>
     public FinderKind Finder { get; init; }
 
-    /// <summary>How keys fall into partitions; at least as many as there are shards. Default: hash. Never changes: every key would be another
-    /// shard's.</summary>
+    /// <summary>How keys fall into partitions; at least as many as there are shards. Default: hash. Never changes: every key would be
+    /// another shard's.</summary>
     public Partitioning Partitions { get; init; } = Partitioning.Hash;
 
     /// <summary>The clock grid, oldest stretch first; at least one. The last one may start in the future.</summary>

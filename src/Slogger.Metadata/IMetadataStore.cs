@@ -33,8 +33,8 @@ public interface IMetadataStore : IAsyncDisposable
     /// <exception cref="MetadataException">The tables were made by a newer program, or not by Slogger, or are damaged.</exception>
     Task InitializeAsync(CancellationToken cancellation = default);
 
-    /// <summary>By which settings of its own the database may lose what it has confirmed: for people, each with what to do. Empty: none was seen, which proves nothing.
-    /// Such a database may give out epochs and cuts twice.</summary>
+    /// <summary>By which settings of its own the database may lose what it has confirmed: for people, each with what to do. Empty: none was
+    /// seen, which proves nothing. Such a database may give out epochs and cuts twice.</summary>
     Task<IReadOnlyList<string>> DoubtsAsync(CancellationToken cancellation = default);
 
     /// <summary>The settings of a cluster; when it does not exist it is created with <paramref name="proposal"/>, in world-line
@@ -70,8 +70,8 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>What was said last of each unfinished move.</summary>
     Task<IReadOnlyDictionary<MoveId, string>> MoveNotesAsync(string cluster, CancellationToken cancellation = default);
 
-    /// <summary>Which of all the clusters that were ever made under this name it is: 32 hexadecimal digits, drawn when it is first asked for.
-    /// Whoever keeps data of a cluster keeps this beside it, to notice a database that was made anew.</summary>
+    /// <summary>Which of all the clusters that were ever made under this name it is: 32 hexadecimal digits, drawn when it is first asked
+    /// for. Whoever keeps data of a cluster keeps this beside it, to notice a database that was made anew.</summary>
     /// <exception cref="MetadataException">There is no such cluster.</exception>
     Task<string> IdentityAsync(string cluster, CancellationToken cancellation = default);
 
@@ -81,50 +81,58 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>What this site of a cluster is; <see cref="SiteState.Alone"/> if it has never heard of another one.</summary>
     Task<SiteState> SiteAsync(string cluster, CancellationToken cancellation = default);
 
-    /// <summary>Changes what the site is, by one of <see cref="SiteState"/>'s rules, in one transaction. A primary that is one no more loses all owners of its shards at
-    /// the same moment: nothing that they say is recorded from then on.</summary>
+    /// <summary>Changes what the site is, by one of <see cref="SiteState"/>'s rules, in one transaction. A primary that is one no more
+    /// loses all owners of its shards at the same moment: nothing that they say is recorded from then on.</summary>
     /// <param name="cluster">The cluster, which this database knows.</param>
     /// <param name="change">The rule; pure, it may be applied again.</param>
     /// <param name="cancellation">Gives up waiting.</param>
     Task<SiteAnswer> ChangeSiteAsync(string cluster, Func<SiteState, SiteChange> change, CancellationToken cancellation = default);
 
-    /// <summary>A process is to receive the streams of a backup's shard, instead of whoever did: it has an epoch out of the counter from which shards' owners get theirs, so that what it writes is above all
-    /// that was ever written for the shard. Of a cluster that no other site is concerned with, and none of whose shards anybody has ever owned, it makes a backup. At a site that
-    /// serves nothing is taken: its shards have owners.</summary>
+    /// <summary>A process is to receive the streams of a backup's shard, instead of whoever did: it has an epoch out of the counter from
+    /// which shards' owners get theirs, so that what it writes is above all that was ever written for the shard. Of a cluster that no other
+    /// site is concerned with, and none of whose shards anybody has ever owned, it makes a backup. At a site that serves nothing is taken:
+    /// its shards have owners.</summary>
     /// <param name="cluster">The cluster, which this database knows.</param>
     /// <param name="shard">The backup's shard.</param>
     /// <param name="sources">How many shards the primary has; 0: as many as this site, or as it is known since the backup was made.</param>
     /// <param name="cancellation">Gives up waiting.</param>
-    /// <exception cref="MetadataException">The cluster has served, and never was a backup; or another site has taken over from this one; or the backup was made for a primary of another number of shards.</exception>
+    /// <exception cref="MetadataException">The cluster has served, and never was a backup; or another site has taken over from this one; or
+    /// the backup was made for a primary of another number of shards.</exception>
     Task<TakenStreams> TakeStreamsAsync(string cluster, ShardId shard, int sources = 0, CancellationToken cancellation = default);
 
-    /// <summary>Streams' shards are ready (<see cref="SiteState.Open"/>), and belong to the processes that have received them, with the epochs as which they did; they have entered the
-    /// world-line with which this site rules. One transaction. Again: nothing changes. One that is refused keeps none of the others from it.</summary>
+    /// <summary>Streams' shards are ready (<see cref="SiteState.Open"/>), and belong to the processes that have received them, with the
+    /// epochs as which they did; they have entered the world-line with which this site rules. One transaction. Again: nothing changes. One
+    /// that is refused keeps none of the others from it.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="number">The failover.</param>
     /// <param name="streams">Which.</param>
     /// <param name="cancellation">Gives up waiting.</param>
-    /// <returns>The site afterwards, and why the first that was refused was: not decided, or over; or another process has taken the stream, or the shard.</returns>
-    Task<SiteAnswer> OpenStreamsAsync(string cluster, SiteEpoch number, IReadOnlyList<ReadyStream> streams, CancellationToken cancellation = default);
+    /// <returns>The site afterwards, and why the first that was refused was: not decided, or over; or another process has taken the stream,
+    /// or the shard.</returns>
+    Task<SiteAnswer> OpenStreamsAsync(string cluster, SiteEpoch number, IReadOnlyList<ReadyStream> streams,
+        CancellationToken cancellation = default);
 
-    /// <summary>Decides a failover (<see cref="SiteState.Decide"/>), and in the same transaction begins the world-line with which this site rules, and the clock grid
-    /// behind the final watermark: the first version after it opens now. Again: nothing changes.</summary>
+    /// <summary>Decides a failover (<see cref="SiteState.Decide"/>), and in the same transaction begins the world-line with which this site
+    /// rules, and the clock grid behind the final watermark: the first version after it opens now. Again: nothing changes.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="number">The failover.</param>
     /// <param name="final">The final watermark.</param>
-    /// <param name="lineage">The other site's world-lines, each with the version at which it branched off, as the streams' logs have them.</param>
+    /// <param name="lineage">The other site's world-lines, each with the version at which it branched off, as the streams' logs have
+    /// them.</param>
     /// <param name="cancellation">Gives up waiting.</param>
-    Task<SiteAnswer> DecideFailoverAsync(string cluster, SiteEpoch number, WorldPoint final, IReadOnlyList<WorldPoint> lineage, CancellationToken cancellation = default);
+    Task<SiteAnswer> DecideFailoverAsync(string cluster, SiteEpoch number, WorldPoint final, IReadOnlyList<WorldPoint> lineage,
+        CancellationToken cancellation = default);
 
-    /// <summary>Notes where the process of a shard, or of a stream while this site is a backup, listens for the other site and for commands. Noting it again, or another
-    /// address, replaces it: the last process that has started is the one to speak to.</summary>
+    /// <summary>Notes where the process of a shard, or of a stream while this site is a backup, listens for the other site and for
+    /// commands. Noting it again, or another address, replaces it: the last process that has started is the one to speak to.</summary>
     /// <param name="cluster">The cluster, which this database knows.</param>
     /// <param name="shard">The shard; of a stream the primary's.</param>
     /// <param name="address">HOST:PORT, as others reach it.</param>
     /// <param name="cancellation">Gives up waiting.</param>
     Task NoteSiteAddressAsync(string cluster, ShardId shard, string address, CancellationToken cancellation = default);
 
-    /// <summary>Where the site's processes listen (<see cref="NoteSiteAddressAsync"/>); of a shard none of whose processes has ever said so, nothing.</summary>
+    /// <summary>Where the site's processes listen (<see cref="NoteSiteAddressAsync"/>); of a shard none of whose processes has ever said
+    /// so, nothing.</summary>
     Task<IReadOnlyDictionary<ShardId, string>> SiteAddressesAsync(string cluster, CancellationToken cancellation = default);
 
     /// <summary>What drills of this site and its last failover took; zeros where there was none.</summary>
@@ -136,7 +144,8 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>Notes how long a failover of this site took, together with what the last drill had estimated.</summary>
     Task NoteFailoverAsync(string cluster, TimeSpan took, CancellationToken cancellation = default);
 
-    /// <summary>Gives a shard that is to join a number, by <see cref="Members.Add"/>. It does not count yet. Again: nothing changes.</summary>
+    /// <summary>Gives a shard that is to join a number, by <see cref="Members.Add"/>. It does not count yet. Again: nothing
+    /// changes.</summary>
     Task<MemberAnswer> AddShardAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
 
     /// <summary>Has a joining shard count from now on, if it can be restored to whatever the cluster may go back to
@@ -147,7 +156,8 @@ public interface IMetadataStore : IAsyncDisposable
     /// <param name="expectedEpoch">The caller's epoch.</param>
     /// <param name="cancellation">Gives up waiting.</param>
     /// <returns>Whether it counts, now or before. If not, again with a newer claim.</returns>
-    Task<bool> AdmitShardAsync(string cluster, ShardId shard, DurableClaim durable, long expectedEpoch, CancellationToken cancellation = default);
+    Task<bool> AdmitShardAsync(string cluster, ShardId shard, DurableClaim durable, long expectedEpoch,
+        CancellationToken cancellation = default);
 
     /// <summary>Has a shard leave, by <see cref="Members.Leave"/>. Again: nothing changes.</summary>
     Task<MemberAnswer> LeaveAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
@@ -164,23 +174,26 @@ public interface IMetadataStore : IAsyncDisposable
     /// agreement to it.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="shard">The shard.</param>
-    /// <param name="agreedUs">The <see cref="GridState.ChangeUs"/> that it agrees to: it ends no version beyond that time before it has read
-    /// here that nothing is proposed any more. 0: it only looks.</param>
+    /// <param name="agreedUs">The <see cref="GridState.ChangeUs"/> that it agrees to: it ends no version beyond that time before it has
+    /// read here that nothing is proposed any more. 0: it only looks.</param>
     /// <param name="expectedEpoch">The caller's epoch.</param>
     /// <param name="cancellation">Gives up waiting.</param>
     /// <returns>Null if another process owns the shard.</returns>
     Task<GridState?> GridAsync(string cluster, ShardId shard, long agreedUs, long expectedEpoch, CancellationToken cancellation = default);
 
     /// <summary>Proposes that the interval changes at a time. Shards number versions differently from then on, so it happens only if all
-    /// that have ever run agree (<see cref="GridAsync"/>, <see cref="SettleIntervalAsync"/>); until that is settled nothing else is proposed.</summary>
+    /// that have ever run agree (<see cref="GridAsync"/>, <see cref="SettleIntervalAsync"/>); until that is settled nothing else is
+    /// proposed.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="intervalMicroseconds">The new version interval.</param>
     /// <param name="fromMicroseconds">When: microseconds since 1970-01-01 UTC. Far enough ahead for all shards to look before.</param>
     /// <param name="cancellation">Gives up waiting.</param>
     /// <returns>The proposal that is open now: this one or, if there was one, that; none if the interval is as asked for already.</returns>
-    Task<GridState> ProposeIntervalAsync(string cluster, long intervalMicroseconds, long fromMicroseconds, CancellationToken cancellation = default);
+    Task<GridState> ProposeIntervalAsync(string cluster, long intervalMicroseconds, long fromMicroseconds,
+        CancellationToken cancellation = default);
 
-    /// <summary>Ends a proposal: if all have agreed the grid has another stretch, from the first grid point at or after the proposed time on.</summary>
+    /// <summary>Ends a proposal: if all have agreed the grid has another stretch, from the first grid point at or after the proposed time
+    /// on.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="changeUs">Which: its <see cref="GridState.ChangeUs"/>.</param>
     /// <param name="giveUp">If not all have agreed, nothing changes and it is over: its time has passed.</param>
@@ -188,8 +201,9 @@ public interface IMetadataStore : IAsyncDisposable
     /// <returns>The shards that have not agreed; empty if it was settled now or before.</returns>
     Task<IReadOnlyList<ShardId>> SettleIntervalAsync(string cluster, long changeUs, bool giveUp, CancellationToken cancellation = default);
 
-    /// <summary>Appends a stretch of the grid with another interval, for a cluster none of whose shards runs. It starts at the first grid point of the
-    /// newest stretch that is at or after <paramref name="notBeforeMicroseconds"/> and after that stretch's start, so versions never go back.</summary>
+    /// <summary>Appends a stretch of the grid with another interval, for a cluster none of whose shards runs. It starts at the first grid
+    /// point of the newest stretch that is at or after <paramref name="notBeforeMicroseconds"/> and after that stretch's start, so versions
+    /// never go back.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="intervalMicroseconds">The new version interval.</param>
     /// <param name="notBeforeMicroseconds">Microseconds since 1970-01-01 UTC.</param>
@@ -294,7 +308,8 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>All world-lines of a cluster, oldest first; the last one is current.</summary>
     Task<IReadOnlyList<WorldLineRecord>> WorldLinesAsync(string cluster, CancellationToken cancellation = default);
 
-    /// <summary>All shards, the recorded cut, all world-lines and the clock grid, in one exchange where the database has that. Not of one moment: the cut is the oldest of them.</summary>
+    /// <summary>All shards, the recorded cut, all world-lines and the clock grid, in one exchange where the database has that. Not of one
+    /// moment: the cut is the oldest of them.</summary>
     /// <exception cref="MetadataException">There is no such cluster.</exception>
     Task<ClusterSnapshot> SnapshotAsync(string cluster, CancellationToken cancellation = default);
 

@@ -172,7 +172,8 @@ public sealed record CoordinatorView(ClusterCut Cut, long Owners, IReadOnlyList<
 /// <param name="ChangeUs">The change of the interval that is proposed, as in <see cref="GridState"/>; 0: none.</param>
 /// <param name="Owners">Changes whenever a shard joins, leaves, or is taken.</param>
 /// <param name="Own">The proxy's shard.</param>
-public sealed record ClusterBeat(ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress, long ChangeUs, long Owners, ShardRecord Own);
+public sealed record ClusterBeat(ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress, long ChangeUs, long Owners,
+    ShardRecord Own);
 
 /// <summary>Who is alive, as far as leases tell: what every proxy looks at now and then.</summary>
 /// <param name="Cut">The recorded cut.</param>
@@ -218,7 +219,8 @@ public readonly record struct TakenStreams(SiteState Site, long Owner);
 
 /// <summary>The clock grid, and the change of the interval that is proposed.</summary>
 /// <param name="Stretches">The grid.</param>
-/// <param name="ChangeUs">When the interval is to change, in microseconds since 1970-01-01 UTC: what names the proposal. 0: none is open.</param>
+/// <param name="ChangeUs">When the interval is to change, in microseconds since 1970-01-01 UTC: what names the proposal. 0: none is
+/// open.</param>
 public sealed record GridState(IReadOnlyList<GridStretch> Stretches, long ChangeUs);
 
 /// <summary>What a shard goes by that takes its place in the current world-line.</summary>
@@ -226,7 +228,8 @@ public sealed record GridState(IReadOnlyList<GridStretch> Stretches, long Change
 /// <param name="Cut">The recorded cut.</param>
 /// <param name="Lines">All world-lines, the current one last.</param>
 /// <param name="Grid">The clock grid.</param>
-public sealed record ClusterSnapshot(IReadOnlyList<ShardRecord> Shards, ClusterCut Cut, IReadOnlyList<WorldLineRecord> Lines, GridState Grid);
+public sealed record ClusterSnapshot(IReadOnlyList<ShardRecord> Shards, ClusterCut Cut, IReadOnlyList<WorldLineRecord> Lines,
+    GridState Grid);
 
 /// <summary>A stream that is at the final watermark of a failover, with its store and its log.</summary>
 /// <param name="Stream">Which.</param>

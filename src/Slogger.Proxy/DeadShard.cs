@@ -27,7 +27,8 @@ public static class DeadShard
         {
             if (options.Metadata.Kind == MetadataKind.Sqlite && !File.Exists(options.Metadata.Target))
             {
-                return ProxyExit.Failed($"the metadata {options.Metadata.Target} does not exist", "give the --metadata that the cluster's proxies were started with");
+                return ProxyExit.Failed($"the metadata {options.Metadata.Target} does not exist",
+                    "give the --metadata that the cluster's proxies were started with");
             }
             await using IMetadataStore metadata = MetadataStoreFactory.Create(options.Metadata.Text);
             await metadata.InitializeAsync(stop).ConfigureAwait(false);
@@ -35,9 +36,14 @@ public static class DeadShard
             log.Info($"watching the lease of shard {options.Shard} for {ClusterPulse.Term.TotalSeconds} s");
             if (await IsAliveAsync(metadata, options, stop).ConfigureAwait(false) is not { } isAlive)
             {
-                return ProxyExit.Failed($"the metadata could not be asked often enough in {WatchLimit.TotalSeconds} s to tell whether shard {options.Shard} lives; nothing was changed", "run the command again when the metadata answers");
+                return ProxyExit.Failed($"the metadata could not be asked often enough in {WatchLimit.TotalSeconds} s to tell "
+                    + $"whether shard {options.Shard} lives; nothing was changed", "run the command again when the metadata answers");
             }
-            if (isAlive) { return ProxyExit.Failed($"shard {options.Shard} lives: its lease was renewed while this command watched; nothing was changed", "a shard that lives recovers by itself; if it has to go, stop its proxy first"); }
+            if (isAlive)
+            {
+                return ProxyExit.Failed($"shard {options.Shard} lives: its lease was renewed while this command watched; "
+                    + "nothing was changed", "a shard that lives recovers by itself; if it has to go, stop its proxy first");
+            }
             await LeaveAsync(metadata, options, "slogger recover", log, stop).ConfigureAwait(false);
             log.Warn($"nothing further is committed until shard {options.Shard} is back: start its proxy with its data directory");
             return ProxyExit.Done;
@@ -48,7 +54,8 @@ public static class DeadShard
         }
         catch (MetadataException e)
         {
-            return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata, and run the command again: what it has done already does no harm");
+            return ProxyExit.Failed($"the metadata cannot be used: {e.Message}",
+                "check --metadata, and run the command again: what it has done already does no harm");
         }
     }
 
@@ -64,7 +71,8 @@ public static class DeadShard
         }
         if (settings.ShardCount == 1)
         {
-            return ProxyExit.Failed($"cluster \"{options.Cluster}\" has one shard, and nobody waits for it", "start its proxy: it recovers by itself");
+            return ProxyExit.Failed($"cluster \"{options.Cluster}\" has one shard, and nobody waits for it",
+                "start its proxy: it recovers by itself");
         }
         ShardRecord shard = (await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false))[options.Shard.Number];
         if (!Members.Counts(shard.State))
@@ -72,7 +80,8 @@ public static class DeadShard
             return ProxyExit.Failed($"shard {options.Shard} {(shard.State == MemberState.Left ? "has left" : "has not joined")} cluster \"{options.Cluster}\"{(shard.State == MemberState.Left ? "" : " yet")}, and nobody waits for it", "");
         }
         return shard.Epoch == 0
-            ? ProxyExit.Failed($"shard {options.Shard} of cluster \"{options.Cluster}\" has never run: nothing of it is out of reach", "start its proxy")
+            ? ProxyExit.Failed($"shard {options.Shard} of cluster \"{options.Cluster}\" has never run: nothing of it is out of reach",
+            "start its proxy")
             : null;
     }
 
@@ -103,7 +112,8 @@ public static class DeadShard
 
     /// <summary>Takes a dead shard, and begins a world-line in its name.</summary>
     /// <returns>The epoch with which it was taken.</returns>
-    internal static async Task<long> LeaveAsync(IMetadataStore metadata, RecoverOptions options, string command, ILogger log, CancellationToken stop)
+    internal static async Task<long> LeaveAsync(IMetadataStore metadata, RecoverOptions options, string command, ILogger log,
+        CancellationToken stop)
     {
         long epoch = await metadata.TakeShardEpochAsync(
             options.Cluster, options.Shard, $"{command} on {Environment.MachineName}", stop).ConfigureAwait(false);
@@ -112,16 +122,20 @@ public static class DeadShard
             ShardRecord dead = (await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false))[options.Shard.Number];
             DurableClaim claim = dead.Claim;
             WorldLine next = claim.Point.WorldLine.Next;
-            WorldLineResult begun = await metadata.BeginWorldLineAsync(options.Cluster, options.Shard, next, claim, epoch, null, stop).ConfigureAwait(false);
+            WorldLineResult begun = await metadata.BeginWorldLineAsync(
+                options.Cluster, options.Shard, next, claim, epoch, null, stop).ConfigureAwait(false);
             // Another shard's recovery may come between; then the dead one is left behind all the same.
             if (begun.Outcome == WorldLineOutcome.StaleWorldLine) { continue; }
             if (begun.Outcome != WorldLineOutcome.Started)
             {
-                throw new MetadataException($"world-line {next} was refused ({begun.Outcome}): the proxy of shard {options.Shard} seems to have come back meanwhile");
+                throw new MetadataException(
+                    $"world-line {next} was refused ({begun.Outcome}): the proxy of shard {options.Shard} seems to have come "
+                        + "back meanwhile");
             }
             // Its store is out of everybody's reach until a proxy takes the shard, which brings it to the branch first.
             await metadata.EnterWorldLineAsync(options.Cluster, options.Shard, next, epoch, stop).ConfigureAwait(false);
-            log.Info($"world-line {next} begins at version {begun.Current.Version} of shard {options.Shard}: what was committed is kept, and the other shards go on from there");
+            log.Info($"world-line {next} begins at version {begun.Current.Version} of shard {options.Shard}: what was committed is kept, "
+                + "and the other shards go on from there");
             return epoch;
         }
     }

@@ -25,15 +25,20 @@ public static class LeavingShard
         {
             if (options.Metadata.Kind == MetadataKind.Sqlite && !File.Exists(options.Metadata.Target))
             {
-                return ProxyExit.Failed($"the metadata {options.Metadata.Target} does not exist", "give the --metadata that the cluster's proxies were started with");
+                return ProxyExit.Failed($"the metadata {options.Metadata.Target} does not exist",
+                    "give the --metadata that the cluster's proxies were started with");
             }
             await using IMetadataStore metadata = MetadataStoreFactory.Create(options.Metadata.Text);
             await metadata.InitializeAsync(stop).ConfigureAwait(false);
             MemberAnswer answer = await metadata.LeaveAsync(options.Cluster, options.Shard, stop).ConfigureAwait(false);
             if (answer.Error is { } error) { return ProxyExit.Failed(error, "nothing was changed"); }
             if (answer.State == MemberState.Leaving) { log.Info($"shard {options.Shard} owns nothing: its proxy closes its last version"); }
-            if (answer.State != MemberState.Left && await WatchAsync(metadata, options, log, stop).ConfigureAwait(false) is { } failure) { return failure; }
-            log.Info($"shard {options.Shard} has left cluster \"{options.Cluster}\": its data directory and its Redis are of no use any more");
+            if (answer.State != MemberState.Left && await WatchAsync(metadata, options, log, stop).ConfigureAwait(false) is { } failure)
+            {
+                return failure;
+            }
+            log.Info($"shard {options.Shard} has left cluster \"{options.Cluster}\": its data directory and its Redis are of "
+                + "no use any more");
             return ProxyExit.Done;
         }
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
@@ -42,7 +47,8 @@ public static class LeavingShard
         }
         catch (MetadataException e)
         {
-            return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata and --cluster, and run the command again: what it has done already does no harm");
+            return ProxyExit.Failed($"the metadata cannot be used: {e.Message}",
+                "check --metadata and --cluster, and run the command again: what it has done already does no harm");
         }
     }
 
@@ -62,7 +68,10 @@ public static class LeavingShard
                 {
                     log.Warn($"the proxy of shard {options.Shard} is dead, or cannot reach the metadata: the cluster goes on without it");
                     long epoch = await DeadShard.LeaveAsync(metadata, options, "slogger leave", log, stop).ConfigureAwait(false);
-                    if (await metadata.EndMembershipAsync(options.Cluster, options.Shard, epoch, stop).ConfigureAwait(false)) { return null; }
+                    if (await metadata.EndMembershipAsync(options.Cluster, options.Shard, epoch, stop).ConfigureAwait(false))
+                    {
+                        return null;
+                    }
                 }
             }
             catch (MetadataUnavailableException)
@@ -71,7 +80,8 @@ public static class LeavingShard
             }
             await Task.Delay(ClusterPulse.Period / 2, stop).ConfigureAwait(false);
         }
-        return ProxyExit.Failed($"shard {options.Shard} has not left in {Limit.TotalMinutes} minutes", "look at the log of its proxy; if the proxy cannot end, stop it and run the command again");
+        return ProxyExit.Failed($"shard {options.Shard} has not left in {Limit.TotalMinutes} minutes",
+            "look at the log of its proxy; if the proxy cannot end, stop it and run the command again");
     }
 
     private static long Microseconds() => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;

@@ -1,7 +1,8 @@
-// The entry point of `slogger restore`: puts a Redis into the state of one version while no proxy runs, and lists the versions that can be had. Neither what
-// is kept nor the recorded cut is changed. A store that was brought to an older version is noted (RestoredNote): no start brings it to the newest one
-// unasked. To go on from the older version is the next start's work, and a write like any other: its content becomes the next version, in a new
-// world-line. Nothing committed is taken back below the recorded cut (I2, I3), and a backup never has to undo what it holds (I4).
+// The entry point of `slogger restore`: puts a Redis into the state of one version while no proxy runs, and lists the versions that can be
+// had. Neither what is kept nor the recorded cut is changed. A store that was brought to an older version is noted (RestoredNote): no start
+// brings it to the newest one unasked. To go on from the older version is the next start's work, and a write like any other: its content
+// becomes the next version, in a new world-line. Nothing committed is taken back below the recorded cut (I2, I3), and a backup never has to
+// undo what it holds (I4).
 using System.Globalization;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
@@ -28,7 +29,8 @@ namespace Slogger.Proxy;
 /// <summary>Puts a Redis into the state of one version while no proxy runs.</summary>
 public static class OfflineRestore
 {
-    /// <summary>Restores and returns. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned, not thrown.</summary>
+    /// <summary>Restores and returns. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned, not
+    /// thrown.</summary>
     public static Task<ProxyExit> RunAsync(RestoreOptions options, ILogger log, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
@@ -56,9 +58,11 @@ public static class OfflineRestore
     private const string OtherMetadata = "give the --metadata that the proxy was started with";
 
     // What the metadata knows.
-    private sealed record Past(IMetadataStore Metadata, IReadOnlyList<ShardRecord> Shards, WorldPoint Cut, HashSet<string> Known, bool IsPrimary);
+    private sealed record Past(IMetadataStore Metadata, IReadOnlyList<ShardRecord> Shards, WorldPoint Cut, HashSet<string> Known,
+        bool IsPrimary);
 
-    private static async Task<ProxyExit> UseAsync(RestoreOptions options, Func<Past, IVersionPoints, Task<ProxyExit>> use, CancellationToken stop)
+    private static async Task<ProxyExit> UseAsync(RestoreOptions options, Func<Past, IVersionPoints, Task<ProxyExit>> use,
+        CancellationToken stop)
     {
         try
         {
@@ -68,41 +72,59 @@ public static class OfflineRestore
             }
             await using IMetadataStore metadata = MetadataStoreFactory.Create(options.Metadata.Text);
             await metadata.InitializeAsync(stop).ConfigureAwait(false);
-            if (await metadata.FindClusterAsync(options.Cluster, stop).ConfigureAwait(false) is not { } settings) { return Unknown(options); }
+            if (await metadata.FindClusterAsync(options.Cluster, stop).ConfigureAwait(false) is not { } settings)
+            {
+                return Unknown(options);
+            }
             StoreRecord? store = StoreRecord.Read(options.DataDirectory);
             string identity = await metadata.IdentityAsync(options.Cluster, stop).ConfigureAwait(false);
-            if (store?.Contradiction(options.DataDirectory, metadata.Description, identity) is { } other) { return ProxyExit.Failed(other, OtherMetadata); }
+            if (store?.Contradiction(options.DataDirectory, metadata.Description, identity) is { } other)
+            {
+                return ProxyExit.Failed(other, OtherMetadata);
+            }
             IReadOnlyList<ShardRecord> shards = await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false);
             if (shards.FirstOrDefault(s => s.Shard == options.Shard) is not { } record) { return Unknown(options); }
             WorldPoint cut = (await metadata.AdvanceCutAsync(options.Cluster, stop).ConfigureAwait(false)).Of(options.Shard);
             IReadOnlyList<WorldLineRecord> lines = await metadata.WorldLinesAsync(options.Cluster, stop).ConfigureAwait(false);
-            IReadOnlyList<StreamOriginRecord> origins = await metadata.OriginsAsync(options.Cluster, options.Shard, stop).ConfigureAwait(false);
+            IReadOnlyList<StreamOriginRecord> origins = await metadata.OriginsAsync(options.Cluster, options.Shard, stop).ConfigureAwait(
+                false);
             SiteState site = await metadata.SiteAsync(options.Cluster, stop).ConfigureAwait(false);
             var past = new Past(metadata, shards, cut, [.. origins.Select(o => o.ReplicationId)], site.Role == SiteRole.Primary);
-            Version LastValid(WorldLine line) => WorldLineBranches.LastValid(line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchOf(options.Shard))));
-            string kept = store is { Store: StoreKind.Faster } ? DataDirectory.FasterDirectory : store is { Commit: CommitMode.Bgsave } ? "bgsave" : "log";
+            Version LastValid(WorldLine line) =>
+                WorldLineBranches.LastValid(
+                    line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchOf(options.Shard))));
+            string kept = store is { Store: StoreKind.Faster } ? DataDirectory.FasterDirectory
+                : store is { Commit: CommitMode.Bgsave } ? "bgsave" : "log";
             string directory = Path.Combine(options.DataDirectory, kept);
             if (!Directory.Exists(directory))
             {
-                return ProxyExit.Failed($"the data directory {options.DataDirectory} holds no {kept}/: there is nothing to restore", "give the right one with --data");
+                return ProxyExit.Failed($"the data directory {options.DataDirectory} holds no {kept}/: there is nothing to restore",
+                    "give the right one with --data");
             }
             if (store is { Store: StoreKind.Faster })
             {
                 VersionGrid grid = new(settings.Grid);
-                return await use(past, new CommitPoints(directory, cut, LastValid, version => HybridTimestamp.Of(grid.StartOf(version.Next), 0))).ConfigureAwait(false);
+                return await use(past, new CommitPoints(directory, cut, LastValid,
+                    version => HybridTimestamp.Of(grid.StartOf(version.Next), 0))).ConfigureAwait(false);
             }
-            if (kept == "bgsave") { return await use(past, new SnapshotPoints(SnapshotStore.Open(directory), cut, LastValid)).ConfigureAwait(false); }
+            if (kept == "bgsave")
+            {
+                return await use(past, new SnapshotPoints(SnapshotStore.Open(directory), cut, LastValid)).ConfigureAwait(false);
+            }
             // The epoch that was last taken: nobody is deposed by reading.
-            using VersionLog log = VersionLog.Open(new VersionLogOptions { Directory = directory, Shard = options.Shard, Epoch = Math.Max(1, record.Epoch) });
+            using VersionLog log = VersionLog.Open(
+                new VersionLogOptions { Directory = directory, Shard = options.Shard, Epoch = Math.Max(1, record.Epoch) });
             if (log.IsEmpty)
             {
-                return ProxyExit.Failed($"the version log in {directory} is empty: there is nothing to restore", "give the right directory with --data");
+                return ProxyExit.Failed($"the version log in {directory} is empty: there is nothing to restore",
+                    "give the right directory with --data");
             }
             if (log.WorldLine > record.WorldLine)
             {
                 return ProxyExit.Failed($"the version log is in world-line {log.WorldLine}, the metadata only in {record.WorldLine}: they do not belong together", OtherMetadata);
             }
-            return await use(past, new LogPoints(log, CheckpointStore.Open(Path.Combine(options.DataDirectory, "checkpoints")), cut, LastValid)).ConfigureAwait(false);
+            return await use(past, new LogPoints(log, CheckpointStore.Open(Path.Combine(options.DataDirectory, "checkpoints")), cut,
+                LastValid)).ConfigureAwait(false);
         }
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
         {
@@ -129,7 +151,8 @@ public static class OfflineRestore
     private static ProxyExit Unknown(RestoreOptions options) =>
         ProxyExit.Failed($"the metadata knows nothing of shard {options.Shard} of cluster {options.Cluster}", OtherMetadata);
 
-    private static async Task<ProxyExit> RestoreAsync(RestoreOptions options, ILogger log, Past past, IVersionPoints points, CancellationToken stop)
+    private static async Task<ProxyExit> RestoreAsync(RestoreOptions options, ILogger log, Past past, IVersionPoints points,
+        CancellationToken stop)
     {
         FoundPoint found = options.Version is { } version ? points.At(version) : points.Latest();
         if (found.Point is not { } point) { return ProxyExit.Failed($"shard {options.Shard}: {found.Problem}", found.Remedy); }
@@ -160,7 +183,8 @@ public static class OfflineRestore
         if (await target.OpenAsync(past.Known, points.End, stop).ConfigureAwait(false) is { } refused) { return refused; }
         // The run that was known to have lost nothing has lost what it held; and by the feed's identity the shard's Redis is known again.
         store?.Replaced(target.IsOwn ? null : target.RunId, point.ReplicationId!).Write(options.DataDirectory);
-        // Before the store is touched: a start that finds it half restored asks, too. What returns to the newest version is forgotten when it is there.
+        // Before the store is touched: a start that finds it half restored asks, too. What returns to the newest version is forgotten when
+        // it is there.
         if (past.IsPrimary && !isNewest) { Note(options, target.Address, target.RunId, target.IsOwn, point.Point.Version, isNewest); }
         ProxyExit exit = await target.RestoreAsync(point, stop).ConfigureAwait(false);
         if (!exit.IsDone) { return exit; }
@@ -174,7 +198,9 @@ public static class OfflineRestore
     {
         if (!past.IsPrimary)
         {
-            return ProxyExit.Failed($"cluster \"{options.Cluster}\" is no primary here, and follows or has handed over to another site: it cannot go on from a version of its own; nothing was changed", "go back at the primary, or restore without --keep to look at the version");
+            return ProxyExit.Failed($"cluster \"{options.Cluster}\" is no primary here, and follows or has handed over to another site: "
+                + "it cannot go on from a version of its own; nothing was changed",
+                "go back at the primary, or restore without --keep to look at the version");
         }
         if (point.Point.Version > past.Cut.Version)
         {
@@ -187,7 +213,8 @@ public static class OfflineRestore
         IReadOnlyList<LeaseState> after = (await past.Metadata.WatchAsync(options.Cluster, stop).ConfigureAwait(false)).Leases;
         int[] alive = [.. others.Where(o => before[o] != after[o])];
         return alive.Length == 0 ? null : ProxyExit.Failed(
-            $"shard {string.Join(", ", alive)} of cluster \"{options.Cluster}\" runs: what its clients did may rest on what is to be undone here; nothing was changed",
+            $"shard {string.Join(", ", alive)} of cluster \"{options.Cluster}\" runs: what its clients did may rest on what is to be "
+                + "undone here; nothing was changed",
             "stop the proxies of all shards, give this command with the same --version for each, and start them again");
     }
 
@@ -212,7 +239,8 @@ public static class OfflineRestore
     private static void Tell(RestoreOptions options, ILogger log, Version version, bool goesOnFromNewest)
     {
         log.Info(goesOnFromNewest ? "what is kept is as it was: slogger serve goes on from its newest version"
-            : options.Keep ? $"slogger serve goes on from version {version}, in a new world-line: what was done after it is undone then. slogger restore --latest returns to the newest version before that"
+            : options.Keep ? $"slogger serve goes on from version {version}, in a new world-line: what was done after it is undone then. "
+            + "slogger restore --latest returns to the newest version before that"
             : $"what is kept is as it was. slogger serve does not start on this Redis before you have chosen: slogger restore --version {version} --keep goes on from version {version}, slogger restore --latest returns to the newest");
     }
 

@@ -27,10 +27,12 @@ public static class ProxyHost
     /// </summary>
     public static Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop) => RunAsync(options, log, null, stop);
 
-    /// <summary>The same, for a process that works on its shard by itself: <paramref name="listening"/> is given the way to it, and the addresses that
-    /// it has, when it listens. Its store is embedded. <paramref name="other"/> may make another shard than the options ask for: tests have such. <paramref name="site"/>
-    /// is what it takes for two sites.</summary>
-    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop, Func<ServeOptions, VersionedShard?>? other = null, SitePorts? site = null)
+    /// <summary>The same, for a process that works on its shard by itself: <paramref name="listening"/> is given the way to it, and the
+    /// addresses that it has, when it listens. Its store is embedded. <paramref name="other"/> may make another shard than the options ask
+    /// for: tests have such. <paramref name="site"/> is what it takes for two sites.</summary>
+    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log,
+        Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop,
+            Func<ServeOptions, VersionedShard?>? other = null, SitePorts? site = null)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -62,10 +64,13 @@ public static class ProxyHost
                 tlsBound.Add(socket!.LocalEndPoint is IPEndPoint ip ? ListenAddress.Tcp(address.Host!, ip.Port) : address);
             }
             options = options with { Announce = options.Announce ?? bound.Concat(tlsBound).FirstOrDefault(a => !a.IsUnix) };
-            IPoller poller = options.Transport == TransportKind.Sockets || (options.Transport == TransportKind.Auto && !OperatingSystem.IsLinux())
+            IPoller poller = options.Transport == TransportKind.Sockets
+                || (options.Transport == TransportKind.Auto && !OperatingSystem.IsLinux())
                 ? new SocketPoller()
                 : new EpollPoller();
-            IRedisStore Redis() => options.RedisServerPath is null ? new AttachedStore(StoreEndpoint.Of(options.Redis!, options.RedisUser, options.RedisPasswordFile, options.RedisTls)) : new SupervisedStore(options, log);
+            IRedisStore Redis() => options.RedisServerPath is null
+                ? new AttachedStore(StoreEndpoint.Of(options.Redis!, options.RedisUser, options.RedisPasswordFile, options.RedisTls))
+                : new SupervisedStore(options, log);
             VersionedShard? versioned = null;
             IRedisStore? passedTo = null;
             IShardPort shard;
@@ -119,7 +124,9 @@ public static class ProxyHost
             await using var running = new RunningLoop(loop, ended.Task);
             versioned?.Attach(loop);
             await using TlsListener? tlsListener = tls is not null
-                ? new TlsListener(tlsSockets, tls, options.MaxClients, (clear, told, peer, local) => loop.Post(() => loop.Admit(clear, told, peer, local)), options.Site.Lease is null ? null : () => versioned?.MayTell != false, log.Warn)
+                ? new TlsListener(tlsSockets, tls, options.MaxClients,
+                (clear, told, peer, local) => loop.Post(() => loop.Admit(clear, told, peer, local)),
+                    options.Site.Lease is null ? null : () => versioned?.MayTell != false, log.Warn)
                 : null;
             ProxyRecord.Publish(options.DataDirectory, bound, tlsBound);
             log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))} ({poller.Name})");
@@ -182,7 +189,8 @@ public static class ProxyHost
         }
     }
 
-    // However this ends, nothing of the loop is given back while its thread may still use it: that is native memory, and the process may go on.
+    // However this ends, nothing of the loop is given back while its thread may still use it: that is native memory, and the process may go
+    // on.
     private sealed class RunningLoop(FrontEndLoop loop, Task ended) : IAsyncDisposable
     {
         public async ValueTask DisposeAsync()
@@ -217,7 +225,8 @@ public static class ProxyHost
         {
             socket?.Dispose();
             string why = e.SocketErrorCode == SocketError.AddressAlreadyInUse ? "the address is in use" : e.Message;
-            return (null, ProxyExit.Failed($"cannot listen on {address}: {why}", "stop what uses it, or give another address with --listen"));
+            return (null, ProxyExit.Failed($"cannot listen on {address}: {why}", "stop what uses it, or give another address "
+                + "with --listen"));
         }
     }
 

@@ -1,5 +1,5 @@
-// What a session does with operations that its application executes by itself, on a shard in its own process, when a world-line ends: against
-// an application that always executes another one as soon as it may.
+// What a session does with operations that its application executes by itself, on a shard in its own process, when a world-line ends:
+// against an application that always executes another one as soon as it may.
 using System.Collections.Immutable;
 using Slogger.Client.Wire;
 using Slogger.Core.Identities;
@@ -10,7 +10,8 @@ namespace Slogger.Client.Tests;
 
 public sealed class LocalWorkTests
 {
-    // In between, when what was executed has been taken in, nothing more may be executed in the old world-line: no session could say what has become of it.
+    // In between, when what was executed has been taken in, nothing more may be executed in the old world-line: no session could say what
+    // has become of it.
     [Theory]
     [InlineData(false)]
     [InlineData(true)]

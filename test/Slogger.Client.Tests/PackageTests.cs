@@ -13,7 +13,8 @@ public sealed class PackageTests : IDisposable
     public async Task Package_InAFreshProject_RestoresAndRuns()
     {
         string package = await _project.PackAsync("Slogger.Client");
-        foreach (string file in (string[])["lib/net10.0/Slogger.Client.dll", "lib/net10.0/Slogger.Client.xml", "lib/net10.0/Slogger.Core.dll", "lib/net10.0/Slogger.Resp.dll", "README.md"])
+        foreach (string file in (string[])["lib/net10.0/Slogger.Client.dll", "lib/net10.0/Slogger.Client.xml",
+            "lib/net10.0/Slogger.Core.dll", "lib/net10.0/Slogger.Resp.dll", "README.md"])
         {
             Assert.Contains(file, PackedProject.FilesOf(package));
         }

@@ -14,7 +14,8 @@ public sealed class RangeTests
         await using var first = new ScriptedProxy(0, r => Answer(r, "$1\r\n0\r\n")) { Partitions = "range" };
         await using var second = new ScriptedProxy(1, r => Answer(r, "$1\r\n1\r\n")) { Partitions = "range" };
         // Partition 0 to the first, 1 and 2 to the second.
-        first.Slots = second.Slots = $"*2\r\n*3\r\n:0\r\n:0\r\n*3\r\n$9\r\n127.0.0.1\r\n:{first.Port}\r\n$1\r\nx\r\n*3\r\n:1\r\n:2\r\n*3\r\n$9\r\n127.0.0.1\r\n:{second.Port}\r\n$1\r\ny\r\n";
+        first.Slots = second.Slots =
+            $"*2\r\n*3\r\n:0\r\n:0\r\n*3\r\n$9\r\n127.0.0.1\r\n:{first.Port}\r\n$1\r\nx\r\n*3\r\n:1\r\n:2\r\n*3\r\n$9\r\n127.0.0.1\r\n:{second.Port}\r\n$1\r\ny\r\n";
         await using SloggerClient client = await SloggerClient.ConnectAsync(second.Endpoint);
         Assert.Equal(@"range:m,t\x0d\x0a", client.Partitions.ToString());
         await using SloggerSession session = client.OpenSession();
@@ -31,7 +32,8 @@ public sealed class RangeTests
         Assert.Equal("0", (await session.GetAsync("nn").AsTask().WaitAsync(Generous)).Value);
         Assert.Equal(asked, second.Requests.Count);
 
-        string Answer(string[] request, string value) => request[0] == "DPR.PARTITIONS" ? "*2\r\n$5\r\nrange\r\n*2\r\n$1\r\nm\r\n$3\r\nt\r\n\r\n"
+        string Answer(string[] request, string value) => request[0] == "DPR.PARTITIONS"
+            ? "*2\r\n$5\r\nrange\r\n*2\r\n$1\r\nm\r\n$3\r\nt\r\n\r\n"
             : value == "$1\r\n1\r\n" && movedTo is { } port ? $"-MOVED 1 127.0.0.1:{port}\r\n" : value;
     }
 
@@ -41,8 +43,10 @@ public sealed class RangeTests
         const int Disagreements = 10;
         int asked = 0;
         ScriptedProxy? other = null;
-        await using var first = new ScriptedProxy(0, _ => Interlocked.Increment(ref asked) > Disagreements ? "$2\r\nok\r\n" : $"-MOVED 15495 127.0.0.1:{other!.Port}\r\n");
-        await using var second = new ScriptedProxy(1, _ => Interlocked.Increment(ref asked) > Disagreements ? "$2\r\nok\r\n" : $"-MOVED 15495 127.0.0.1:{first.Port}\r\n");
+        await using var first = new ScriptedProxy(0, _ => Interlocked.Increment(ref asked) > Disagreements ? "$2\r\nok\r\n"
+            : $"-MOVED 15495 127.0.0.1:{other!.Port}\r\n");
+        await using var second = new ScriptedProxy(1, _ => Interlocked.Increment(ref asked) > Disagreements ? "$2\r\nok\r\n"
+            : $"-MOVED 15495 127.0.0.1:{first.Port}\r\n");
         other = second;
         await using SloggerClient client = await SloggerClient.ConnectAsync(first.Endpoint);
         await using SloggerSession session = client.OpenSession();
@@ -54,7 +58,8 @@ public sealed class RangeTests
     [Fact]
     public void Redirections_AsManyAsAreFollowed_TakeLongerThanShardsNeedToAgree()
     {
-        TimeSpan[] pauses = [.. Enumerable.Range(1, new SloggerClientOptions { Endpoints = [] }.RedirectionsMax).Select(n => SloggerSession.PauseBefore(Redirection.Moved, n))];
+        TimeSpan[] pauses = [.. Enumerable.Range(1, new SloggerClientOptions { Endpoints = [] }.RedirectionsMax)
+            .Select(n => SloggerSession.PauseBefore(Redirection.Moved, n))];
         Assert.Equal([TimeSpan.Zero, TimeSpan.Zero], pauses[..2]);
         Assert.True(pauses.Aggregate((a, b) => a + b) > TimeSpan.FromSeconds(2));
         Assert.True(SloggerSession.PauseBefore(Redirection.TryAgain, 1) > TimeSpan.Zero);
@@ -76,7 +81,8 @@ public sealed class RangeTests
     [InlineData("hash")]
     public async Task Connect_ToAClusterOfSlots_AsksForNoRanges(string? partitions)
     {
-        await using var proxy = new ScriptedProxy(0, _ => throw new InvalidOperationException("nothing is asked")) { Partitions = partitions };
+        await using var proxy = new ScriptedProxy(0, _ =>
+            throw new InvalidOperationException("nothing is asked")) { Partitions = partitions };
         await using SloggerClient client = await SloggerClient.ConnectAsync(proxy.Endpoint);
         Assert.Same(Partitioning.Hash, client.Partitions);
     }

@@ -57,7 +57,8 @@ public sealed class RedirectionOrderTests
         await Task.WhenAll(writes[..4]).WaitAsync(Generous);
         writes[4] = session.SetAsync(key, "5").AsTask();
         await writes[4].WaitAsync(Generous);
-        Assert.Equal(["1", "2", "3", "4", "5"], owner.Requests.Where(r => r.StartsWith($"SET {key} ", StringComparison.Ordinal)).Select(r => r.Split(' ')[2]));
+        Assert.Equal(["1", "2", "3", "4", "5"], owner.Requests.Where(r => r.StartsWith($"SET {key} ", StringComparison.Ordinal))
+            .Select(r => r.Split(' ')[2]));
         Assert.All(writes, w => Assert.Equal(1, w.Result.Shard.Number));
     }
 
@@ -88,7 +89,8 @@ public sealed class RedirectionOrderTests
         await using SloggerSession session = client.OpenSession(new() { BatchMax = 1 });
         // That one is known to be the owner: what is started is sent at once.
         await session.SetAsync(key, "first").AsTask().WaitAsync(Generous);
-        Task[] writes = [.. Enumerable.Range(0, Writes).Select(i => session.SetAsync(key, i.ToString(CultureInfo.InvariantCulture)).AsTask())];
+        Task[] writes = [.. Enumerable.Range(0, Writes)
+            .Select(i => session.SetAsync(key, i.ToString(CultureInfo.InvariantCulture)).AsTask())];
         allStarted.Release(Writes);
         await Task.WhenAll(writes).WaitAsync(Generous);
         Assert.Equal(Enumerable.Range(0, Writes).Select(i => i.ToString(CultureInfo.InvariantCulture)), executed);
@@ -114,7 +116,10 @@ public sealed class RedirectionOrderTests
             if (place == 0) { Assert.True(allStarted.Wait(Generous)); }
             // One whose connection ends proves nothing: the next one is refused then.
             if (place == 0 && refusal is null) { return null; }
-            if (place == (refusal is null ? 1 : 0)) { return string.Format(CultureInfo.InvariantCulture, refusal ?? "-MOVED 7 127.0.0.1:{0}\r\n", before!.Port); }
+            if (place == (refusal is null ? 1 : 0))
+            {
+                return string.Format(CultureInfo.InvariantCulture, refusal ?? "-MOVED 7 127.0.0.1:{0}\r\n", before!.Port);
+            }
             executed.Enqueue(r[2]);
             return "+OK\r\n";
         });
@@ -139,7 +144,8 @@ public sealed class RedirectionOrderTests
     public async Task Write_BehindOneThatIsTriedAgain_WaitsForIt()
     {
         int refused = 0;
-        await using var proxy = new ScriptedProxy(0, r => r[2] == "1" && refused++ < 3 ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : "+OK\r\n");
+        await using var proxy = new ScriptedProxy(0, r => r[2] == "1" && refused++ < 3
+            ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : "+OK\r\n");
         await using SloggerClient client = await SloggerClient.ConnectAsync(proxy.Endpoint);
         await using SloggerSession session = client.OpenSession();
         Task first = session.SetAsync("k", "1").AsTask();
@@ -158,8 +164,10 @@ public sealed class RedirectionOrderTests
     [InlineData(false)]
     public async Task Write_ThatWaitsForItsTurn_FailsWithTheSession(bool rollsBack)
     {
-        await using var proxy = new ScriptedProxy(0, r => r[0] == "SET" && r[2] == "1" ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : "+OK\r\n") { Version = 30 };
-        await using SloggerClient client = await SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [proxy.Endpoint], RedirectionsMax = 1000 });
+        await using var proxy = new ScriptedProxy(0, r => r[0] == "SET" && r[2] == "1"
+            ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : "+OK\r\n") { Version = 30 };
+        await using SloggerClient client = await SloggerClient.ConnectAsync(
+            new SloggerClientOptions { Endpoints = [proxy.Endpoint], RedirectionsMax = 1000 });
         SloggerSession session = client.OpenSession();
         await session.SetAsync("other", "x").AsTask().WaitAsync(Generous);
         Task first = session.SetAsync("k", "1").AsTask();

@@ -29,10 +29,13 @@ public sealed class ScriptTests
     {
         ScriptedProxy? target = null;
         await using var source = new ScriptedProxy(0, r => r[0] == "ASKING" ? "+OK\r\n" : $"-ASK 7 127.0.0.1:{target!.Port}\r\n");
-        await using ScriptedProxy other = target = new ScriptedProxy(1, r => r[0] == "ASKING" ? "+OK\r\n" : $"-ASK 7 127.0.0.1:{source.Port}\r\n");
-        await using SloggerClient client = await SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [source.Endpoint], RedirectionsMax = 5 });
+        await using ScriptedProxy other = target = new ScriptedProxy(1, r => r[0] == "ASKING" ? "+OK\r\n"
+            : $"-ASK 7 127.0.0.1:{source.Port}\r\n");
+        await using SloggerClient client = await SloggerClient.ConnectAsync(
+            new SloggerClientOptions { Endpoints = [source.Endpoint], RedirectionsMax = 5 });
         await using SloggerSession session = client.OpenSession();
-        RedisErrorException error = await Assert.ThrowsAsync<RedisErrorException>(async () => await session.GetAsync("k").AsTask().WaitAsync(Generous));
+        RedisErrorException error = await Assert.ThrowsAsync<RedisErrorException>(
+            async () => await session.GetAsync("k").AsTask().WaitAsync(Generous));
         Assert.StartsWith("ASK 7", error.Message, StringComparison.Ordinal);
         Assert.Equal(["GET k", "ASKING", "GET k", "ASKING", "GET k"], source.Requests);
     }
@@ -41,7 +44,8 @@ public sealed class ScriptTests
     public async Task TryAgain_IsTriedAgainWhereItWas()
     {
         int asked = 0;
-        await using var proxy = new ScriptedProxy(0, _ => ++asked < 4 ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : "$1\r\n1\r\n");
+        await using var proxy = new ScriptedProxy(0, _ => ++asked < 4 ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
+            : "$1\r\n1\r\n");
         await using SloggerClient client = await SloggerClient.ConnectAsync(proxy.Endpoint);
         await using SloggerSession session = client.OpenSession();
         Assert.Equal("1", (await session.GetAsync("k").AsTask().WaitAsync(Generous)).Value);
@@ -76,7 +80,8 @@ public sealed class ScriptTests
             },
         };
         await using var source = new ScriptedProxy(0, _ => $"-MOVED 7 127.0.0.1:{target.Port}\r\n") { Cut = 10 };
-        await using SloggerClient client = await SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [source.Endpoint], ConnectTimeout = Generous });
+        await using SloggerClient client = await SloggerClient.ConnectAsync(
+            new SloggerClientOptions { Endpoints = [source.Endpoint], ConnectTimeout = Generous });
         await using SloggerSession session = client.OpenSession();
         Task<Result<string?>> moved = session.GetAsync("k").AsTask();
         try
@@ -115,7 +120,8 @@ public sealed class ScriptTests
         Assert.All(headers, h => Assert.Equal((session.Id.ToString(), "1"), (h[1], h[2])));
         Assert.Equal("0", headers[0][3]);
         Assert.All(headers.Skip(1), h => Assert.Equal("33", h[3]));
-        Assert.Equal(headers.Select(h => long.Parse(h[4], CultureInfo.InvariantCulture)), counts.Select((_, i) => 1L + counts.Take(i).Sum()));
+        Assert.Equal(headers.Select(h => long.Parse(h[4], CultureInfo.InvariantCulture)),
+            counts.Select((_, i) => 1L + counts.Take(i).Sum()));
     }
 
     [Fact]
@@ -131,7 +137,8 @@ public sealed class ScriptTests
         await using SloggerClient client = await SloggerClient.ConnectAsync(proxy.Endpoint);
         await using SloggerSession session = client.OpenSession();
         await session.GetAsync("k").AsTask().WaitAsync(Generous);
-        UncertainException error = await Assert.ThrowsAsync<UncertainException>(async () => await session.GetAsync("k", OperationFlags.None).AsTask().WaitAsync(Generous));
+        UncertainException error = await Assert.ThrowsAsync<UncertainException>(
+            async () => await session.GetAsync("k", OperationFlags.None).AsTask().WaitAsync(Generous));
         Assert.Equal(2, error.Sequence.Number);
         Assert.Equal("1", (await session.GetAsync("k").AsTask().WaitAsync(Generous)).Value);
     }
@@ -148,7 +155,8 @@ public sealed class ScriptTests
         await two.GetAsync("k").AsTask().WaitAsync(Generous);
         proxy.Refuse = r => r[2] == "1" ? $"ROLLBACK session={r[1]} abandoned=1 worldline=2 branch=25" : null;
         (proxy.WorldLine, proxy.Version) = (2, 40);
-        RollbackException rollback = await Assert.ThrowsAsync<RollbackException>(async () => await one.GetAsync("k").AsTask().WaitAsync(Generous));
+        RollbackException rollback = await Assert.ThrowsAsync<RollbackException>(
+            async () => await one.GetAsync("k").AsTask().WaitAsync(Generous));
         Assert.Equal((OperationFate.Survived, OperationFate.Lost), (rollback.FateOf(survivor.Sequence), rollback.FateOf(lost.Sequence)));
         Assert.Equal((3L, 2L, 1L), (rollback.Operation.Number, rollback.WorldLine.Number, rollback.Survived.Number));
         // The one that does nothing is told at its next call; the one that has done nothing has lost nothing.
@@ -173,7 +181,8 @@ public sealed class ScriptTests
         Assert.Equal(1, session.CommittedUpTo.Number);
         proxy.Refuse = r => r[2] == "1" ? $"ROLLBACK session={r[1]} abandoned=1 worldline=2 branch=10" : null;
         proxy.WorldLine = 2;
-        SloggerException broken = await Assert.ThrowsAsync<SloggerException>(async () => await session.GetAsync("k").AsTask().WaitAsync(Generous));
+        SloggerException broken = await Assert.ThrowsAsync<SloggerException>(
+            async () => await session.GetAsync("k").AsTask().WaitAsync(Generous));
         Assert.Contains("I2", broken.Message, StringComparison.Ordinal);
         await Assert.ThrowsAsync<SloggerException>(() => session.WaitForCommitAsync());
         await using SloggerSession next = client.OpenSession();
@@ -183,11 +192,14 @@ public sealed class ScriptTests
     [Fact]
     public async Task Login_ThatIsRefused_IsSaidAtOnce()
     {
-        await using var proxy = new ScriptedProxy(0, r => r[0] == "AUTH" ? r is ["AUTH", "u", "right"] ? "+OK\r\n" : "-WRONGPASS invalid\r\n" : "$1\r\n1\r\n");
-        SloggerException error = await Assert.ThrowsAsync<SloggerException>(() => SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [proxy.Endpoint], User = "u", Password = "wrong" }));
+        await using var proxy = new ScriptedProxy(0, r => r[0] == "AUTH"
+            ? r is ["AUTH", "u", "right"] ? "+OK\r\n" : "-WRONGPASS invalid\r\n" : "$1\r\n1\r\n");
+        SloggerException error = await Assert.ThrowsAsync<SloggerException>(
+            () => SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [proxy.Endpoint], User = "u", Password = "wrong" }));
         Assert.Contains("WRONGPASS", error.Message, StringComparison.Ordinal);
         Assert.DoesNotContain("wrong\"", error.Message, StringComparison.Ordinal);
-        await using SloggerClient client = await SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [proxy.Endpoint], User = "u", Password = "right" });
+        await using SloggerClient client = await SloggerClient.ConnectAsync(
+            new SloggerClientOptions { Endpoints = [proxy.Endpoint], User = "u", Password = "right" });
         await using SloggerSession session = client.OpenSession();
         Assert.Equal("1", (await session.GetAsync("k").AsTask().WaitAsync(Generous)).Value);
     }
@@ -201,6 +213,7 @@ public sealed class ScriptTests
     {
         await using var proxy = new ScriptedProxy(0, _ => "$1\r\n1\r\n");
         await using SloggerClient client = await SloggerClient.ConnectAsync(proxy.Endpoint);
-        Assert.Throws<ArgumentOutOfRangeException>(() => client.OpenSession(new() { BatchMax = batch, Window = window, OutstandingMax = outstanding }));
+        Assert.Throws<ArgumentOutOfRangeException>(
+            () => client.OpenSession(new() { BatchMax = batch, Window = window, OutstandingMax = outstanding }));
     }
 }

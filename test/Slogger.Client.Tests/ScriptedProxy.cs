@@ -53,8 +53,11 @@ internal sealed class ScriptedProxy : IAsyncDisposable
     /// <summary>What it says of how keys fall into partitions; null: nothing, as older proxies do.</summary>
     public string? Partitions { get; set; }
 
-    private string Greeting(int more) => string.Create(CultureInfo.InvariantCulture, $"*{6 + more + (Partitions is null ? 0 : 2)}\r\n$7\r\ncluster\r\n$1\r\nc\r\n$5\r\nshard\r\n:{_shard}\r\n$9\r\nworldline\r\n:{WorldLine}\r\n")
-        + (Partitions is null ? "" : string.Create(CultureInfo.InvariantCulture, $"$10\r\npartitions\r\n${Partitions.Length}\r\n{Partitions}\r\n"));
+    private string Greeting(int more) =>
+        string.Create(CultureInfo.InvariantCulture,
+            $"*{6 + more + (Partitions is null ? 0 : 2)}\r\n$7\r\ncluster\r\n$1\r\nc\r\n$5\r\nshard\r\n:{_shard}\r\n$9\r\nworldline\r\n:{WorldLine}\r\n")
+        + (Partitions is null ? ""
+        : string.Create(CultureInfo.InvariantCulture, $"$10\r\npartitions\r\n${Partitions.Length}\r\n{Partitions}\r\n"));
 
     /// <summary>Instead of letting a batch through: the error of its refusal.</summary>
     public Func<string[], string?> Refuse { get; set; } = _ => null;
@@ -131,18 +134,22 @@ internal sealed class ScriptedProxy : IAsyncDisposable
             }
 
             if (!isProbe) { Headers.Enqueue(string.Join(' ', request)); }
-            await WriteAsync(stream, replies.Append(CultureInfo.InvariantCulture, $"*4\r\n:{WorldLine}\r\n:{Cut}\r\n:{count}\r\n:{Version}\r\n").ToString());
+            await WriteAsync(stream,
+                replies.Append(CultureInfo.InvariantCulture, $"*4\r\n:{WorldLine}\r\n:{Cut}\r\n:{count}\r\n:{Version}\r\n").ToString());
         }
     }
 
     private string? Own(string[] request) => request[0] switch
     {
         "DPR.HELLO" => Executed(request[2]) is { } executed
-            ? string.Create(CultureInfo.InvariantCulture, $"{Greeting(more: 4)}$4\r\nlast\r\n:{executed.Last}\r\n$12\r\nlast_version\r\n:{executed.Version}\r\n") : Greeting(more: 0),
+            ? string.Create(CultureInfo.InvariantCulture,
+            $"{Greeting(more: 4)}$4\r\nlast\r\n:{executed.Last}\r\n$12\r\nlast_version\r\n:{executed.Version}\r\n") : Greeting(more: 0),
         "DPR.WAIT" => string.Create(CultureInfo.InvariantCulture, $"*3\r\n:{WorldLine}\r\n:0\r\n:0\r\n"),
-        "DPR.CUT" => string.Create(CultureInfo.InvariantCulture, $"*{1 + (Cuts ?? [Cut, Cut]).Length}\r\n:{WorldLine}\r\n{string.Concat((Cuts ?? [Cut, Cut]).Select(c => $":{c}\r\n"))}"),
+        "DPR.CUT" => string.Create(CultureInfo.InvariantCulture,
+            $"*{1 + (Cuts ?? [Cut, Cut]).Length}\r\n:{WorldLine}\r\n{string.Concat((Cuts ?? [Cut, Cut]).Select(c => $":{c}\r\n"))}"),
         "COMMAND" => "*2\r\n*6\r\n$3\r\nget\r\n:2\r\n*0\r\n:1\r\n:1\r\n:1\r\n*6\r\n$4\r\nping\r\n:-1\r\n*0\r\n:0\r\n:0\r\n:0\r\n",
-        "CLUSTER" => Slots ?? string.Create(CultureInfo.InvariantCulture, $"*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{Port}\r\n$1\r\nx\r\n"),
+        "CLUSTER" => Slots ?? string.Create(CultureInfo.InvariantCulture,
+            $"*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{Port}\r\n$1\r\nx\r\n"),
         _ => _answer(request),
     };
 

@@ -23,7 +23,8 @@ public sealed class ShardCutTests
             (proxy.WorldLine, proxy.Version) = (2, 50);
         }
 
-        RollbackException rollback = await Assert.ThrowsAsync<RollbackException>(async () => await session.GetAsync(OnFirst).AsTask().WaitAsync(Generous));
+        RollbackException rollback = await Assert.ThrowsAsync<RollbackException>(
+            async () => await session.GetAsync(OnFirst).AsTask().WaitAsync(Generous));
         Assert.Equal((OperationFate.Lost, OperationFate.Survived), (rollback.FateOf(lost.Sequence), rollback.FateOf(survivor.Sequence)));
         Assert.Null(lucky.Rollback);
         Assert.Equal(2, (await lucky.GetAsync(OnSecond).AsTask().WaitAsync(Generous)).WorldLine.Number);
@@ -48,7 +49,8 @@ public sealed class ShardCutTests
             proxy.WorldLine = 2;
         }
 
-        SloggerException broken = await Assert.ThrowsAsync<SloggerException>(async () => await session.GetAsync(OnSecond).AsTask().WaitAsync(Generous));
+        SloggerException broken = await Assert.ThrowsAsync<SloggerException>(
+            async () => await session.GetAsync(OnSecond).AsTask().WaitAsync(Generous));
         Assert.Contains("shard 1", broken.Message, StringComparison.Ordinal);
     }
 
@@ -82,7 +84,8 @@ public sealed class ShardCutTests
         // The connection breaks while this session has nothing under way on it.
         await Assert.ThrowsAsync<UncertainException>(async () => await other.SetAsync(OnSecond, "1").AsTask().WaitAsync(Generous));
         await session.GetAsync(OnSecond).AsTask().WaitAsync(Generous);
-        string[] headers = [.. second.Headers.Where(h => h.Contains(session.Id.ToString(), StringComparison.Ordinal)).Select(h => h[(h.IndexOf(' ', 10) + 1)..])];
+        string[] headers = [.. second.Headers.Where(h => h.Contains(session.Id.ToString(), StringComparison.Ordinal))
+            .Select(h => h[(h.IndexOf(' ', 10) + 1)..])];
         Assert.Equal(["1 30 2 1 DEP 0 30", "1 30 3 1", "1 30 4 1 DEP 0 30"], headers);
     }
 
@@ -93,9 +96,12 @@ public sealed class ShardCutTests
         await using SloggerClient client = await SloggerClient.ConnectAsync(proxy.Endpoint);
         await using SloggerSession session = client.OpenSession();
         proxy.Executed = _ => (1, 33);
-        ReplyLostException executed = await Assert.ThrowsAsync<ReplyLostException>(async () => await session.SetAsync("k", "1").AsTask().WaitAsync(Generous));
-        Assert.Equal((1L, 0, 33L, 1L), (executed.Sequence.Number, executed.Shard.Number, executed.Latest.Number, executed.WorldLine.Number));
-        UncertainException uncertain = await Assert.ThrowsAsync<UncertainException>(async () => await session.SetAsync("k", "2").AsTask().WaitAsync(Generous));
+        ReplyLostException executed = await Assert.ThrowsAsync<ReplyLostException>(
+            async () => await session.SetAsync("k", "1").AsTask().WaitAsync(Generous));
+        Assert.Equal((1L, 0, 33L, 1L),
+            (executed.Sequence.Number, executed.Shard.Number, executed.Latest.Number, executed.WorldLine.Number));
+        UncertainException uncertain = await Assert.ThrowsAsync<UncertainException>(
+            async () => await session.SetAsync("k", "2").AsTask().WaitAsync(Generous));
         Assert.Equal(2, uncertain.Sequence.Number);
         // What comes next rests on it, and it commits like an answered one.
         proxy.Version = 40;
@@ -109,7 +115,8 @@ public sealed class ShardCutTests
 
     private static Task<SloggerClient> ConnectAsync(ScriptedProxy first, ScriptedProxy second)
     {
-        first.Slots = second.Slots = $"*2\r\n*3\r\n:0\r\n:8191\r\n*3\r\n$9\r\n127.0.0.1\r\n:{first.Port}\r\n$1\r\nx\r\n*3\r\n:8192\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{second.Port}\r\n$1\r\ny\r\n";
+        first.Slots = second.Slots =
+            $"*2\r\n*3\r\n:0\r\n:8191\r\n*3\r\n$9\r\n127.0.0.1\r\n:{first.Port}\r\n$1\r\nx\r\n*3\r\n:8192\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{second.Port}\r\n$1\r\ny\r\n";
         return SloggerClient.ConnectAsync(first.Endpoint);
     }
 }

@@ -7,8 +7,11 @@ namespace Slogger.Client.Tests;
 
 public sealed class WireTests
 {
-    private const string Replies = "+OK\r\n-ERR no\r\n:-12\r\n$5\r\nhello\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n*3\r\n:1\r\n*2\r\n$1\r\na\r\n$-1\r\n-WRONG x\r\n$11\r\n\r\n+OK\r\n:1\r\n\r\n";
-    private static readonly string[] s_expected = ["OK", "ERR no", "-12", "hello", "", "(nil)", "(nil)", "[]", "[1, [a, (nil)], WRONG x]", "\r\n+OK\r\n:1\r\n"];
+    private const string Replies = "+OK\r\n-ERR "
+        + "no\r\n:-12\r\n$5\r\nhello\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n*3\r\n:1\r\n*2\r\n$1\r\na\r\n$-1\r\n-WRONG "
+        + "x\r\n$11\r\n\r\n+OK\r\n:1\r\n\r\n";
+    private static readonly string[] s_expected = ["OK", "ERR no", "-12", "hello", "", "(nil)", "(nil)", "[]", "[1, [a, (nil)], WRONG x]",
+        "\r\n+OK\r\n:1\r\n"];
 
     [Fact]
     public void ReplyBuffer_AnyCutIntoThree_GivesTheSameReplies()
@@ -69,13 +72,16 @@ public sealed class WireTests
     {
         var writer = new RequestWriter();
         var big = new byte[5000];
-        Argument[] arguments = ["SET", "grüße", new byte[] { 0, 1 }, -7L, 1.5, big, "", long.MinValue, new ReadOnlyMemory<byte>(big, 0, 3), 42, 1, 1];
+        Argument[] arguments = ["SET", "grüße", new byte[] { 0, 1 }, -7L, 1.5, big, "", long.MinValue, new ReadOnlyMemory<byte>(big, 0, 3),
+            42, 1, 1];
         writer.Begin(1).Add("PING"u8);
         writer.Begin(arguments.Length);
         foreach (Argument argument in arguments) { argument.WriteTo(writer); }
         string text = Encoding.UTF8.GetString(writer.Written);
-        Assert.StartsWith("*1\r\n$4\r\nPING\r\n*12\r\n$3\r\nSET\r\n$7\r\ngrüße\r\n$2\r\n\0\u0001\r\n$2\r\n-7\r\n$3\r\n1.5\r\n$5000\r\n\0", text, StringComparison.Ordinal);
-        Assert.EndsWith("$0\r\n\r\n$20\r\n-9223372036854775808\r\n$3\r\n\0\0\0\r\n$2\r\n42\r\n$1\r\n1\r\n$1\r\n1\r\n", text, StringComparison.Ordinal);
+        Assert.StartsWith("*1\r\n$4\r\nPING\r\n*12\r\n$3\r\nSET\r\n$7\r\ngrüße\r\n$2\r\n\0\u0001\r\n$2\r\n-7\r\n$3\r\n1.5\r\n$5000\r\n\0",
+            text, StringComparison.Ordinal);
+        Assert.EndsWith("$0\r\n\r\n$20\r\n-9223372036854775808\r\n$3\r\n\0\0\0\r\n$2\r\n42\r\n$1\r\n1\r\n$1\r\n1\r\n", text,
+            StringComparison.Ordinal);
         Assert.Equal(12, writer.Arguments.Length);
         Assert.Equal("grüße"u8, writer.Argument(1));
         Assert.Equal(5000, writer.Argument(5).Length);
@@ -101,7 +107,8 @@ public sealed class WireTests
     [InlineData("host:0")]
     [InlineData("host:65536")]
     [InlineData("host:-1")]
-    public void Address_ThatIsNone_IsAnError(string text) => Assert.Contains("HOST:PORT", Assert.Throws<ArgumentException>(() => Address.Parse(text)).Message, StringComparison.Ordinal);
+    public void Address_ThatIsNone_IsAnError(string text) =>
+        Assert.Contains("HOST:PORT", Assert.Throws<ArgumentException>(() => Address.Parse(text)).Message, StringComparison.Ordinal);
 
     [Fact]
     public void Refusal_ThatIsARollback_NamesTheBranch()
@@ -109,8 +116,10 @@ public sealed class WireTests
         Branch branch = RefusedException.Of("ROLLBACK session=0123 abandoned=3 worldline=5 branch=1200").Branch!;
         Assert.Equal((3L, 5L, true, "1200"), (branch.Abandoned.Number, branch.WorldLine.Number, branch.IsUniform, branch.ToString()));
         branch = RefusedException.Of("ROLLBACK session=0123 abandoned=3 worldline=5 branches=1200,0,1207").Branch!;
-        Assert.Equal((3L, 5L, false, "1200,0,1207"), (branch.Abandoned.Number, branch.WorldLine.Number, branch.IsUniform, branch.ToString()));
-        Assert.All(["branch=1,2", "branches=", "branches=1,,2", "branches=1,x", "branch=-1", "worldline=6"], end => Assert.Null(RefusedException.Of($"ROLLBACK session=0123 abandoned=3 worldline=5 {end}").Branch));
+        Assert.Equal((3L, 5L, false, "1200,0,1207"),
+            (branch.Abandoned.Number, branch.WorldLine.Number, branch.IsUniform, branch.ToString()));
+        Assert.All(["branch=1,2", "branches=", "branches=1,,2", "branches=1,x", "branch=-1", "worldline=6"],
+            end => Assert.Null(RefusedException.Of($"ROLLBACK session=0123 abandoned=3 worldline=5 {end}").Branch));
         Assert.Null(RefusedException.Of("ROLLBACK session=0123 abandoned=3 worldline=5").Branch);
         Assert.Null(RefusedException.Of("SLOGGER AHEAD version=1 open=0").Branch);
         Assert.Contains("AHEAD", RefusedException.Of("SLOGGER AHEAD version=1 open=0").Message, StringComparison.Ordinal);
@@ -123,7 +132,8 @@ public sealed class WireTests
         Assert.Equal((3L, 120L), (notice.WorldLine.Number, notice.Survived.Number));
         Assert.Equal(["121-124", "130"], notice.Uncertain.Select(r => r.ToString()));
         Assert.Empty(RollbackNotice.Parse("-ROLLBACK worldline=3 survived=0 uncertain=")!.Uncertain);
-        Assert.All(new[] { null, "", "ERR x", "ROLLBACK", "ROLLBACK worldline=3", "ROLLBACK worldline=a survived=1", "ROLLBACK worldline=1 survived=1 uncertain=a-b" }, t => Assert.Null(RollbackNotice.Parse(t)));
+        Assert.All(new[] { null, "", "ERR x", "ROLLBACK", "ROLLBACK worldline=3", "ROLLBACK worldline=a survived=1", "ROLLBACK "
+            + "worldline=1 survived=1 uncertain=a-b" }, t => Assert.Null(RollbackNotice.Parse(t)));
     }
 
     private static void Feed(ReplyBuffer buffer, ReadOnlySpan<byte> bytes, List<string> found)

@@ -33,7 +33,8 @@ public partial class PurityTests
         {
             TypeReference type = reader.GetTypeReference(handle);
             string space = reader.GetString(type.Namespace), name = space + "." + reader.GetString(type.Name);
-            if (ForbiddenNamespaces.Any(f => space == f || space.StartsWith(f + ".", StringComparison.Ordinal)) || ForbiddenTypes.Contains(name))
+            if (ForbiddenNamespaces.Any(f => space == f || space.StartsWith(f + ".", StringComparison.Ordinal))
+                || ForbiddenTypes.Contains(name))
                 found.Add(name);
         }
 
@@ -43,7 +44,8 @@ public partial class PurityTests
     [Fact]
     public void Assembly_RefersToNoOtherProject()
     {
-        AssemblyName[] others = [.. typeof(ShardMachine).Assembly.GetReferencedAssemblies().Where(a => a.Name!.StartsWith("Slogger", StringComparison.Ordinal))];
+        AssemblyName[] others = [.. typeof(ShardMachine).Assembly.GetReferencedAssemblies()
+            .Where(a => a.Name!.StartsWith("Slogger", StringComparison.Ordinal))];
         Assert.Empty(others);
     }
 
@@ -52,7 +54,8 @@ public partial class PurityTests
     {
         string folder = Path.Combine(SourceFolder(), "..", "..", "src", "Slogger.Core");
         Assert.SkipUnless(Directory.Exists(folder), "The sources are not beside the tests.");
-        string[] files = [.. Directory.GetFiles(folder, "*.cs", SearchOption.AllDirectories).Where(f => !f.Contains($"{Path.DirectorySeparatorChar}obj{Path.DirectorySeparatorChar}", StringComparison.Ordinal))];
+        string[] files = [.. Directory.GetFiles(folder, "*.cs", SearchOption.AllDirectories)
+            .Where(f => !f.Contains($"{Path.DirectorySeparatorChar}obj{Path.DirectorySeparatorChar}", StringComparison.Ordinal))];
         Assert.NotEmpty(files);
         foreach (string file in files)
         {

@@ -55,7 +55,8 @@ public sealed class DiskTests : IDisposable
             _files.Failing = null;
             last = await store.CommitAsync(One, new(30));
             Assert.Equal(29, last.Point.Version.Number);
-            string[] changed = [.. store.Commits.SkipWhile(c => c != before).Skip(1).SelectMany(store.Changes).Select(c => Encoding.ASCII.GetString(c.Key)).Order()];
+            string[] changed = [.. store.Commits.SkipWhile(c => c != before).Skip(1).SelectMany(store.Changes)
+                .Select(c => Encoding.ASCII.GetString(c.Key)).Order()];
             Assert.Equal(["behind", "meanwhile"], changed);
         }
 
@@ -63,7 +64,8 @@ public sealed class DiskTests : IDisposable
         {
             using FasterWorker worker = store.NewWorker();
             Assert.Equal(last.Point, store.Commits[^1].Point);
-            Assert.Equal(("1", "1", "1"), (StoreTests.Get(worker, "before"), StoreTests.Get(worker, "meanwhile"), StoreTests.Get(worker, "behind")));
+            Assert.Equal(("1", "1", "1"),
+                (StoreTests.Get(worker, "before"), StoreTests.Get(worker, "meanwhile"), StoreTests.Get(worker, "behind")));
         }
     }
 
@@ -76,7 +78,8 @@ public sealed class DiskTests : IDisposable
         Assert.SkipUnless(Run("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", mount) == 0, "cannot mount a tmpfs here");
         try
         {
-            var options = new FasterOptions { Directory = Path.Combine(mount, "store"), IndexBytes = 1 << 20, MemoryBytes = 64 << 20, PageBits = 16, SegmentBits = 20 };
+            var options = new FasterOptions { Directory = Path.Combine(mount, "store"), IndexBytes = 1 << 20, MemoryBytes = 64 << 20,
+                PageBits = 16, SegmentBits = 20 };
             using (FasterStore store = FasterStore.OpenAt(options))
             {
                 using FasterWorker worker = store.NewWorker();
@@ -216,7 +219,8 @@ public sealed class DiskTests : IDisposable
             last = await store.CommitAsync(One, new(10));
         }
 
-        _files.Opening = path => { if (path.EndsWith(what, StringComparison.Ordinal)) throw new IOException($"Input/output error: '{path}'."); };
+        _files.Opening = path => { if (path.EndsWith(what, StringComparison.Ordinal))
+            throw new IOException($"Input/output error: '{path}'."); };
         Assert.Throws<IOException>(() => FasterStore.OpenAt(Options()));
         Assert.Equal(0, _files.OpenCount);
         _files.Opening = null;
@@ -251,7 +255,8 @@ public sealed class DiskTests : IDisposable
         return (first, await store.CommitAsync(One, new(20)));
     }
 
-    private FasterOptions Options() => new() { Directory = _directory, IndexBytes = 1 << 20, MemoryBytes = 16 << 20, PageBits = 16, SegmentBits = 18, Files = _files };
+    private FasterOptions Options() =>
+        new() { Directory = _directory, IndexBytes = 1 << 20, MemoryBytes = 16 << 20, PageBits = 16, SegmentBits = 18, Files = _files };
 
     private static void Set(FasterWorker worker, string key, string value)
     {

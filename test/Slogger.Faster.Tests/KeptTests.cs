@@ -75,7 +75,8 @@ public sealed class KeptTests : IDisposable
         Assert.Equal(commits[..1], FasterStore.CommitsIn(Options));
     }
 
-    private FasterOptions Options => new() { Directory = _directory, IndexBytes = 4 << 20, MemoryBytes = 64 << 20, PageBits = 20, SegmentBits = 24 };
+    private FasterOptions Options =>
+        new() { Directory = _directory, IndexBytes = 4 << 20, MemoryBytes = 64 << 20, PageBits = 20, SegmentBits = 24 };
 
     private static void Set(FasterWorker worker, string key, string value)
     {

@@ -15,9 +15,12 @@ internal sealed class Load(int seed)
     private volatile bool _stop;
 
     /// <summary>Keys that all threads change, and keys of one thread each.</summary>
-    public static IEnumerable<string> Keys { get; } = [.. Enumerable.Range(0, Shared).Select(i => $"shared:{i}"), .. Enumerable.Range(0, 2).SelectMany(t => Enumerable.Range(0, Own).Select(i => $"own:{t}:{i}"))];
+    public static IEnumerable<string> Keys { get; } =
+        [.. Enumerable.Range(0, Shared).Select(i => $"shared:{i}"),
+            .. Enumerable.Range(0, 2).SelectMany(t => Enumerable.Range(0, Own).Select(i => $"own:{t}:{i}"))];
 
-    public Task Start(FasterStore store, int threads) => Task.WhenAll(Enumerable.Range(0, threads).Select(t => Task.Factory.StartNew(() => Run(store, t), TaskCreationOptions.LongRunning)));
+    public Task Start(FasterStore store, int threads) =>
+        Task.WhenAll(Enumerable.Range(0, threads).Select(t => Task.Factory.StartNew(() => Run(store, t), TaskCreationOptions.LongRunning)));
 
     public async Task StopAsync(Task running)
     {
@@ -71,7 +74,8 @@ internal sealed class Load(int seed)
             {
                 string? was = worker.TryRead(name, buffer, out _, out _) ? Encoding.ASCII.GetString(buffer.Bytes) : null;
                 // A counter of any number of digits, so that values grow; or anything; or nothing.
-                string? value = kind < 4 ? (long.Parse(was ?? "0", CultureInfo.InvariantCulture) + random.Next(1, 1000)).ToString(CultureInfo.InvariantCulture)
+                string? value = kind < 4
+                    ? (long.Parse(was ?? "0", CultureInfo.InvariantCulture) + random.Next(1, 1000)).ToString(CultureInfo.InvariantCulture)
                     : kind == 9 ? null : $"{n}" + new string('x', random.Next(64));
                 if (value is null) worker.Remove(name);
                 else worker.Write(name, Encoding.ASCII.GetBytes(value), 0);

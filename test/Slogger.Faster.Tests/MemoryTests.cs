@@ -144,7 +144,9 @@ public sealed class MemoryTests : IDisposable
             }
         }
 
-        await Task.WhenAll(Enumerable.Range(0, threads).Select(t => Task.Factory.StartNew(() => { Assert.Throws<InvalidOperationException>((Action)(() => Fill(t))); }, TaskCreationOptions.LongRunning)));
+        await Task.WhenAll(Enumerable.Range(0, threads)
+            .Select(t => Task.Factory.StartNew(() => { Assert.Throws<InvalidOperationException>((Action)(() => Fill(t))); },
+                TaskCreationOptions.LongRunning)));
         Assert.InRange(store.UsedBytes, store.Budget.Wall, store.Budget.Pages * store.Budget.PageBytes);
         for (int k = 0; k < Keys; k++) Assert.Equal(new string('x', lengths[k]), StoreTests.Get(filler, $"key:{k}"));
         await store.CommitAsync(One, new(20));
@@ -166,7 +168,8 @@ public sealed class MemoryTests : IDisposable
             await Task.Delay(10);
             CommitRecord commit = await store.CommitAsync(One, store.Open.Next);
             commits++;
-            var found = store.Changes(commit).ToDictionary(c => Encoding.ASCII.GetString(c.Key), c => c.Value is null ? null : Encoding.ASCII.GetString(c.Value));
+            var found = store.Changes(commit)
+                .ToDictionary(c => Encoding.ASCII.GetString(c.Key), c => c.Value is null ? null : Encoding.ASCII.GetString(c.Value));
             Dictionary<string, string?> expected = load.ChangesBetween(before, commit.Point.Version.Number);
             // A key that was made and removed within the version may leave a removal, or nothing.
             foreach ((string key, string? value) in expected) if (value is null) found.TryAdd(key, null);
@@ -244,7 +247,8 @@ public sealed class MemoryTests : IDisposable
             for (int k = 0; store.UsedBytes < store.Budget.Wall * 7 / 8; k++) Set(worker, $"key:{k}", later);
             await store.CommitAsync(One, new(20));
             bool begun = false;
-            var e = await Assert.ThrowsAsync<InvalidOperationException>(() => store.RollbackAsync(commit.Point, One.Next, new(30), () => begun = true));
+            var e = await Assert.ThrowsAsync<InvalidOperationException>(
+                () => store.RollbackAsync(commit.Point, One.Next, new(30), () => begun = true));
             Assert.Contains(commit.Point.ToString(), e.Message, StringComparison.Ordinal);
             Assert.False(begun);
             Assert.Equal(later, StoreTests.Get(worker, "key:0"));
@@ -311,7 +315,8 @@ public sealed class MemoryTests : IDisposable
                     if (!reader.TryRead(key, buffer, out long expiry, out int length)) continue;
                     read++;
                     // A value is its length's number of one byte, which is its expiry.
-                    if (length != buffer.Bytes.Length || length != 8 + ((int)expiry * 3) || buffer.Bytes.IndexOfAnyExcept((byte)expiry) >= 0) torn++;
+                    if (length != buffer.Bytes.Length || length != 8 + ((int)expiry * 3)
+                        || buffer.Bytes.IndexOfAnyExcept((byte)expiry) >= 0) torn++;
                 }
             }
 
@@ -354,14 +359,16 @@ public sealed class MemoryTests : IDisposable
         for (int pages = 4; pages <= 1 << 20; pages *= 2)
         {
             var budget = new LogBudget(1 << 16, pages);
-            Assert.True(0 < budget.Step && budget.LiveMax < budget.Pressed && budget.Pressed < budget.Full && budget.Full < budget.Wall && budget.Wall + (2 * budget.PageBytes) <= pages * budget.PageBytes);
+            Assert.True(0 < budget.Step && budget.LiveMax < budget.Pressed && budget.Pressed < budget.Full && budget.Full < budget.Wall
+                && budget.Wall + (2 * budget.PageBytes) <= pages * budget.PageBytes);
             Assert.False(budget.IsWorthwhile(budget.LiveMax / 2, budget.LiveMax / 2));
             // What is in use at most leaves enough to give back before writers are slowed down.
             Assert.True(budget.IsWorthwhile(budget.Pressed, budget.LiveMax));
         }
     }
 
-    private FasterOptions Options => new() { Directory = _directory, IndexBytes = 1 << 20, MemoryBytes = 4 << 20, PageBits = 14, SegmentBits = 16 };
+    private FasterOptions Options =>
+        new() { Directory = _directory, IndexBytes = 1 << 20, MemoryBytes = 4 << 20, PageBits = 14, SegmentBits = 16 };
 
     private static void WriteUntil(FasterStore store, byte[][] keys, CancellationToken stop)
     {

@@ -13,7 +13,8 @@ internal static class Program
         ["--soak", ..] => await Soak.RunAsync(args),
         ["--differential", ..] => DifferentialCommand.Run(args),
         _ when args.Any(a => a is "--server" or "--internal-msbuild-node") =>
-            await Xunit.MicrosoftTestingPlatform.TestPlatformTestFramework.RunAsync(args, SelfRegisteredExtensions.AddSelfRegisteredExtensions),
+            await Xunit.MicrosoftTestingPlatform.TestPlatformTestFramework.RunAsync(
+                args, SelfRegisteredExtensions.AddSelfRegisteredExtensions),
         _ => await Xunit.Runner.InProc.SystemConsole.ConsoleRunner.Run(args),
     };
 }

@@ -1,5 +1,5 @@
-// Tests of the note in a record that another has replaced it: compaction passes over such records, so it must never count where the other one is
-// gone or was never there: behind a restart at an earlier version, and behind a rollback.
+// Tests of the note in a record that another has replaced it: compaction passes over such records, so it must never count where the other
+// one is gone or was never there: behind a restart at an earlier version, and behind a rollback.
 using System.Diagnostics;
 using System.Text;
 using Slogger.Core.WorldLines;
@@ -74,7 +74,8 @@ public sealed class ReplacedTests : IDisposable
         Assert.All(changes, c => Assert.Equal(("old", 4_000_000_000_000), (Encoding.ASCII.GetString(c.Value!), c.ExpiryMs)));
     }
 
-    private FasterOptions Options => new() { Directory = _directory, IndexBytes = 1 << 20, MemoryBytes = 4 << 20, PageBits = 14, SegmentBits = 16, Files = _files };
+    private FasterOptions Options =>
+        new() { Directory = _directory, IndexBytes = 1 << 20, MemoryBytes = 4 << 20, PageBits = 14, SegmentBits = 16, Files = _files };
 
     // Until all that there was has been cut off: what is still there has been copied.
     private static async Task CompactAsync(FasterStore store, FasterWorker worker)
@@ -85,7 +86,8 @@ public sealed class ReplacedTests : IDisposable
         {
             for (int k = 0; k < 100 && !store.IsOutOfMemory; k++) worker.Set(Encoding.ASCII.GetBytes($"filling:{k}"), filling, 0);
             store.Keep((await store.CommitAsync(store.Commits[^1].Point.WorldLine, store.Open.Next)).Point);
-            if (Stopwatch.GetElapsedTime(start) > TimeSpan.FromMinutes(2)) throw new TimeoutException($"compaction does not go on: {store.Statistics()}");
+            if (Stopwatch.GetElapsedTime(start) > TimeSpan.FromMinutes(2))
+                throw new TimeoutException($"compaction does not go on: {store.Statistics()}");
         }
     }
 

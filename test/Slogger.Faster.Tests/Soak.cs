@@ -1,5 +1,5 @@
-// Full load for minutes, with commits, on a store whose memory is small beside what is written: the log in memory and on disk must stay within its
-// bounds, and at the end each key must have its last value, in the store and when it is opened again. --soak MINUTES.
+// Full load for minutes, with commits, on a store whose memory is small beside what is written: the log in memory and on disk must stay
+// within its bounds, and at the end each key must have its last value, in the store and when it is opened again. --soak MINUTES.
 using System.Buffers.Binary;
 using System.Diagnostics;
 using System.Globalization;
@@ -21,13 +21,15 @@ internal sealed class Soak(FasterStore store)
     {
         double minutes = args.Length > 1 ? double.Parse(args[1], CultureInfo.InvariantCulture) : 30;
         string directory = Directory.CreateTempSubdirectory("slogger-soak-").FullName;
-        var options = new FasterOptions { Directory = directory, IndexBytes = 32 << 20, MemoryBytes = 512 << 20, PageBits = 22, SegmentBits = 24 };
+        var options = new FasterOptions { Directory = directory, IndexBytes = 32 << 20, MemoryBytes = 512 << 20, PageBits = 22,
+            SegmentBits = 24 };
         Soak soak;
         bool whole;
         using (FasterStore store = FasterStore.OpenAt(options))
         {
             soak = new(store);
-            whole = await soak.LoadAsync(TimeSpan.FromMinutes(minutes), (2 * options.MemoryBytes) + (2L << options.SegmentBits)) && soak.Check(store, "live");
+            whole = await soak.LoadAsync(TimeSpan.FromMinutes(minutes), (2 * options.MemoryBytes) + (2L << options.SegmentBits))
+                && soak.Check(store, "live");
         }
 
         using (FasterStore again = FasterStore.OpenAt(options)) whole &= again.Damage is null && soak.Check(again, "opened again");
@@ -37,13 +39,15 @@ internal sealed class Soak(FasterStore store)
 
     private async Task<bool> LoadAsync(TimeSpan time, long diskMax)
     {
-        Task running = Task.WhenAll(Enumerable.Range(0, Threads).Select(t => Task.Factory.StartNew(() => Run(t), TaskCreationOptions.LongRunning)));
+        Task running = Task.WhenAll(Enumerable.Range(0, Threads)
+            .Select(t => Task.Factory.StartNew(() => Run(t), TaskCreationOptions.LongRunning)));
         var clock = Stopwatch.StartNew();
         var report = Stopwatch.StartNew();
         long before = 0, commits = 0;
         bool bounded = true;
         var interval = TimeSpan.FromSeconds(Math.Clamp(time.TotalSeconds / 30, 5, 60));
-        Console.WriteLine("seconds, operations a second, commits, live keys, live MB, log MB, of at most, disk MB, resident MB, compacted MB, last commit ms");
+        Console.WriteLine("seconds, operations a second, commits, live keys, live MB, log MB, of at most, disk MB, resident MB, compacted "
+            + "MB, last commit ms");
         while (clock.Elapsed < time && !running.IsCompleted)
         {
             await Task.Delay(100);

@@ -151,7 +151,8 @@ public sealed class StoreTests : IDisposable
         using FasterStore store = Open();
         CommitRecord commit = await store.CommitAsync(One, new(10));
         bool refused = false;
-        CommitRecord? first = await store.RollbackAsync(commit.Point, Two, new(20), () => refused = store.BeginCommit(Two, new(15)) is null);
+        CommitRecord? first = await store.RollbackAsync(commit.Point, Two, new(20),
+            () => refused = store.BeginCommit(Two, new(15)) is null);
         Assert.True(refused);
         Assert.Equal(19, first!.Point.Version.Number);
         await store.BeginCommit(Two, new(21))!;
@@ -184,7 +185,8 @@ public sealed class StoreTests : IDisposable
         var begun = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         Task<CommitRecord?> first = store.RollbackAsync(commit.Point, Two, new(20), begun.SetResult);
         await begun.Task;
-        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => store.RollbackAsync(commit.Point, new(3), new(30), () => { }, new CancellationToken(true)));
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(
+            () => store.RollbackAsync(commit.Point, new(3), new(30), () => { }, new CancellationToken(true)));
         await first;
         // Commits go on.
         CommitRecord last = await store.CommitAsync(new(3), new(40));
@@ -209,7 +211,8 @@ public sealed class StoreTests : IDisposable
         {
             Undo overtaken = store.BeingUndone!;
             // It waits for its turn, and the purge of this one ends before its first key.
-            further = store.RollbackAsync(first.Point, new(3), new(40), () => worker.PutBack("key:7"u8, FasterWorker.HashOf("key:7"u8), overtaken));
+            further = store.RollbackAsync(first.Point, new(3), new(40),
+                () => worker.PutBack("key:7"u8, FasterWorker.HashOf("key:7"u8), overtaken));
         });
         Assert.Null(none);
         Assert.NotNull(await further);
@@ -257,9 +260,11 @@ public sealed class StoreTests : IDisposable
             {
                 Dictionary<string, string?> expected = load.ChangesBetween(before, commit.Point.Version.Number);
                 var found = new Dictionary<string, string?>();
-                foreach (Change change in store.Changes(commit)) found.Add(Encoding.ASCII.GetString(change.Key), change.Value is null ? null : Encoding.ASCII.GetString(change.Value));
+                foreach (Change change in store.Changes(commit))
+                    found.Add(Encoding.ASCII.GetString(change.Key), change.Value is null ? null : Encoding.ASCII.GetString(change.Value));
                 // A key that was made and removed within the version may leave a removal, or nothing.
-                foreach ((string key, string? value) in expected) if (value is null && !found.ContainsKey(key) && load.StateAt(before).GetValueOrDefault(key) is null) found.Add(key, null);
+                foreach ((string key, string? value) in expected) if (value is null && !found.ContainsKey(key)
+                    && load.StateAt(before).GetValueOrDefault(key) is null) found.Add(key, null);
                 Assert.Equal(expected.OrderBy(p => p.Key, StringComparer.Ordinal), found.OrderBy(p => p.Key, StringComparer.Ordinal));
                 before = commit.Point.Version.Number;
             }
@@ -291,12 +296,14 @@ public sealed class StoreTests : IDisposable
             await Task.Delay(10);
             line = line.Next;
             // Some twice in short succession: the second comes while the first is under way.
-            Task<CommitRecord?> first = store.RollbackAsync(commit.Point, line, new(store.Open.Number + 50), () => load.Forget(commit.Point.Version.Number));
+            Task<CommitRecord?> first = store.RollbackAsync(commit.Point, line, new(store.Open.Number + 50),
+                () => load.Forget(commit.Point.Version.Number));
             CommitRecord? made = null;
             if (round % 3 == 1)
             {
                 line = line.Next;
-                made = await store.RollbackAsync(commit.Point, line, new(store.Open.Number + 100), () => load.Forget(commit.Point.Version.Number));
+                made = await store.RollbackAsync(commit.Point, line, new(store.Open.Number + 100),
+                    () => load.Forget(commit.Point.Version.Number));
                 // It was made before the second began, or not at all; that one may have taken it back.
                 await first;
             }
@@ -320,7 +327,8 @@ public sealed class StoreTests : IDisposable
         AssertState(load.StateAt(long.MaxValue), reader);
     }
 
-    private FasterOptions Options => new() { Directory = _directory, IndexBytes = 4 << 20, MemoryBytes = 512 << 20, PageBits = 20, SegmentBits = 24 };
+    private FasterOptions Options =>
+        new() { Directory = _directory, IndexBytes = 4 << 20, MemoryBytes = 512 << 20, PageBits = 20, SegmentBits = 24 };
 
     private FasterStore Open(WorldPoint? at = null) => FasterStore.OpenAt(Options, at);
 

@@ -81,7 +81,8 @@ internal sealed class WatchedFiles : IFileLayer
 
     private void FailIf(string path)
     {
-        if (_failing is { } failing && path.StartsWith(failing, StringComparison.Ordinal)) throw new IOException($"No space left on device: '{path}'.");
+        if (_failing is { } failing && path.StartsWith(failing, StringComparison.Ordinal))
+            throw new IOException($"No space left on device: '{path}'.");
     }
 
     private sealed class WatchedFile : ILogFile

@@ -15,7 +15,8 @@ internal sealed class HostedShard : IAsyncDisposable
     {
         HostApplicationBuilder builder = Host.CreateApplicationBuilder();
         builder.Logging.ClearProviders();
-        builder.Services.Configure<HostOptions>(static o => o.BackgroundServiceExceptionBehavior = BackgroundServiceExceptionBehavior.Ignore);
+        builder.Services.Configure<HostOptions>(static o =>
+            o.BackgroundServiceExceptionBehavior = BackgroundServiceExceptionBehavior.Ignore);
         builder.Services.AddSloggerShard(o =>
         {
             o.Serve["listen"] = "127.0.0.1:0";

@@ -61,8 +61,10 @@ public sealed class LocalSessionTests
         Assert.Equal("key", Assert.Throws<ArgumentException>(() => session.Set(new byte[(64 << 10) + 1], "x"u8)).ParamName);
         Assert.Equal("key", Assert.Throws<ArgumentException>(() => session.Increment(new byte[(64 << 10) + 1], 1, out _)).ParamName);
         Assert.Throws<ArgumentException>(() => session.Set("text"u8, new byte[(16 << 20) + 1]));
-        Assert.Contains("not an integer", Assert.Throws<RedisErrorException>(() => session.Increment("text"u8, 1, out _)).Message, StringComparison.Ordinal);
-        Assert.Contains("overflow", Assert.Throws<RedisErrorException>(() => session.Increment("most"u8, 1, out _)).Message, StringComparison.Ordinal);
+        Assert.Contains("not an integer", Assert.Throws<RedisErrorException>(() => session.Increment("text"u8, 1, out _)).Message,
+            StringComparison.Ordinal);
+        Assert.Contains("overflow", Assert.Throws<RedisErrorException>(() => session.Increment("most"u8, 1, out _)).Message,
+            StringComparison.Ordinal);
         byte[] value = new byte[3];
         Assert.True(session.TryGet("text"u8, value, out int length, out _));
         Assert.Equal((3, "abc"), (length, Encoding.UTF8.GetString(value)));
@@ -75,7 +77,8 @@ public sealed class LocalSessionTests
         session.Set(new byte[64 << 10], "x"u8);
         using var cancelled = new CancellationTokenSource();
         cancelled.Cancel();
-        await Assert.ThrowsAnyAsync<OperationCanceledException>(async () => await session.SetAsync(Bytes("text"), Bytes("y"), cancelled.Token));
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(
+            async () => await session.SetAsync(Bytes("text"), Bytes("y"), cancelled.Token));
     }
 
     [Fact]
@@ -102,7 +105,8 @@ public sealed class LocalSessionTests
             }
         }
 
-        await Task.WhenAll(Task.Factory.StartNew(Work, TaskCreationOptions.LongRunning), Task.Factory.StartNew(Work, TaskCreationOptions.LongRunning));
+        await Task.WhenAll(Task.Factory.StartNew(Work, TaskCreationOptions.LongRunning),
+            Task.Factory.StartNew(Work, TaskCreationOptions.LongRunning));
         Assert.True(told > 0, "two threads were never told");
         Assert.Equal((done, done), (session.Increment("k"u8, 0, out _), session.Last.Number - 1));
     }
@@ -127,7 +131,8 @@ public sealed class LocalSessionTests
     public async Task Shard_BeforeItServes_AndAfterItsEnd_SaysWhatToDo()
     {
         await using HostedShard hosted = HostedShard.New();
-        Assert.Contains("await ISloggerShard.Ready", Assert.Throws<InvalidOperationException>(() => hosted.Shard.OpenSession()).Message, StringComparison.Ordinal);
+        Assert.Contains("await ISloggerShard.Ready", Assert.Throws<InvalidOperationException>(() => hosted.Shard.OpenSession()).Message,
+            StringComparison.Ordinal);
         Assert.Throws<InvalidOperationException>(() => hosted.Shard.Client);
         await hosted.StartAsync();
         await hosted.Shard.Ready.WaitAsync(HostedShard.Generous);
@@ -139,7 +144,8 @@ public sealed class LocalSessionTests
         await hosted.StopAsync();
         Assert.IsType<ObjectDisposedException>(await Assert.ThrowsAnyAsync<Exception>(() => working.WaitAsync(HostedShard.Generous)));
         Assert.Throws<ObjectDisposedException>(() => session.Exists("k"u8, out _));
-        Assert.Contains("has ended", Assert.Throws<InvalidOperationException>(() => hosted.Shard.OpenSession()).Message, StringComparison.Ordinal);
+        Assert.Contains("has ended", Assert.Throws<InvalidOperationException>(() => hosted.Shard.OpenSession()).Message,
+            StringComparison.Ordinal);
     }
 
     [Fact]
@@ -149,7 +155,8 @@ public sealed class LocalSessionTests
         await hosted.StartAsync();
         SloggerException why = await Assert.ThrowsAsync<SloggerException>(() => hosted.Shard.Ready.WaitAsync(HostedShard.Generous));
         Assert.Contains("faster-memory", why.Message, StringComparison.Ordinal);
-        Assert.Contains(why.Message, Assert.Throws<InvalidOperationException>(() => hosted.Shard.OpenSession()).Message, StringComparison.Ordinal);
+        Assert.Contains(why.Message, Assert.Throws<InvalidOperationException>(() => hosted.Shard.OpenSession()).Message,
+            StringComparison.Ordinal);
     }
 
     [Fact]
@@ -178,7 +185,8 @@ public sealed class LocalSessionTests
         versions = 0;
         long before = GC.GetAllocatedBytesForCurrentThread();
         Work();
-        // When a version begins FASTER makes a context for the next, and what was done in the last is taken in. An operation allocates nothing: 24 bytes for each would be two million.
+        // When a version begins FASTER makes a context for the next, and what was done in the last is taken in. An operation allocates
+        // nothing: 24 bytes for each would be two million.
         Assert.InRange(GC.GetAllocatedBytesForCurrentThread() - before, 0, (versions + 1) * BytesOfVersion);
     }
 }

@@ -15,7 +15,8 @@ public sealed class PackageTests : IDisposable
         await _project.PackAsync("Slogger.Client");
         string package = await _project.PackAsync("Slogger.Hosting");
         string[] files = PackedProject.FilesOf(package);
-        foreach (string file in (string[])["Slogger.Hosting.dll", "Slogger.Hosting.xml", "Slogger.Proxy.dll", "Slogger.FrontEnd.dll", "Slogger.Faster.dll", "Slogger.Log.dll", "Slogger.Metadata.dll", "Slogger.Redis.dll",
+        foreach (string file in (string[])["Slogger.Hosting.dll", "Slogger.Hosting.xml", "Slogger.Proxy.dll", "Slogger.FrontEnd.dll",
+            "Slogger.Faster.dll", "Slogger.Log.dll", "Slogger.Metadata.dll", "Slogger.Redis.dll",
             "Slogger.Replication.dll", "Slogger.Reports.dll"])
         {
             Assert.Contains("lib/net10.0/" + file, files);

@@ -22,7 +22,8 @@ public sealed class DurableFileTests
     [InlineData(false, true)]
     public void Disk_DoesNotSync_IsNoticed(bool data, bool directories) =>
         Assert.Contains(
-            Enumerable.Range(1, 400), seed => Wrong(seed, new(seed) { IgnoresDataSync = data, IgnoresDirectorySync = directories }) is not null);
+            Enumerable.Range(1, 400),
+                seed => Wrong(seed, new(seed) { IgnoresDataSync = data, IgnoresDirectorySync = directories }) is not null);
 
     [Fact]
     public void File_WhoseSyncFailsOnce_IsAsItWas_AndTheNextWriteIsDurable()
@@ -74,7 +75,10 @@ public sealed class DurableFileTests
                 disk.Crash();
             }
             string? found = Text(disk);
-            if (found != durable && found != next) { return $"seed {seed}, life {life}: {found} is there, written: {durable}, then {next}"; }
+            if (found != durable && found != next)
+            {
+                return $"seed {seed}, life {life}: {found} is there, written: {durable}, then {next}";
+            }
             durable = found;
         }
         return null;

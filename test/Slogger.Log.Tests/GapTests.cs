@@ -101,7 +101,8 @@ public class GapTests
         Write(log, 30_000, 14);
         Add(100_000);
         Add(110_000);
-        Assert.Equal([1000, 1000, 90_000, 90_000, 100_000], new long[] { 5_000, 89_999, 90_000, 99_999, 105_000 }.Select(o => checkpoints.Latest(log, o)!.Offset));
+        Assert.Equal([1000, 1000, 90_000, 90_000, 100_000],
+            new long[] { 5_000, 89_999, 90_000, 99_999, 105_000 }.Select(o => checkpoints.Latest(log, o)!.Offset));
         // The cut is before the gap; everything but the newest is near another one.
         checkpoints.Prune(log, keep: 1, offset: 6_000, apart: 1_000_000);
         Assert.Equal([1000, 90_000, 110_000], checkpoints.All.Select(c => c.Offset));
@@ -117,7 +118,8 @@ public class GapTests
                 written.SyncData();
             }
 
-            checkpoints.Add(file, new Checkpoint { Origin = log.Origin, ReplicationId = ReplicationId, Offset = offset, Database = 0, WorldLine = 1, CreatedAt = DateTimeOffset.UnixEpoch });
+            checkpoints.Add(file, new Checkpoint { Origin = log.Origin, ReplicationId = ReplicationId, Offset = offset, Database = 0,
+                WorldLine = 1, CreatedAt = DateTimeOffset.UnixEpoch });
         }
     }
 

@@ -216,8 +216,10 @@ public class LogPiecesTests
     {
         var header = new SegmentHeader
         {
-            Shard = 1, Salt = 2, Reason = SegmentReason.Continue, Epoch = 3, Sequence = 4, PreviousSequence = 3, PreviousEnd = 512, HistorySequence = 1, Origin = LogFixture.Origin,
-            ReplicationId = LogFixture.ReplicationId, WorldLine = WorldLine.First, FirstWorldLine = WorldLine.First, FirstVersion = new Version(1), StartOffset = 5000, LastBoundary = null, Branches = [],
+            Shard = 1, Salt = 2, Reason = SegmentReason.Continue, Epoch = 3, Sequence = 4, PreviousSequence = 3, PreviousEnd = 512,
+                HistorySequence = 1, Origin = LogFixture.Origin,
+            ReplicationId = LogFixture.ReplicationId, WorldLine = WorldLine.First, FirstWorldLine = WorldLine.First,
+                FirstVersion = new Version(1), StartOffset = 5000, LastBoundary = null, Branches = [],
             Held = new(WorldLine.First, new Version(3)),
         };
         byte[] bytes = new byte[SegmentHeader.BytesMax];

@@ -62,7 +62,9 @@ public sealed class RealDiskTests : IDisposable
                 while (!Volatile.Read(ref isDone))
                 {
                     long target = log.EndOffset;
+                    Boundary? last = log.LastBoundary;
                     Assert.InRange(log.Sync(), target, log.EndOffset);
+                    if (last is { } appended) { Assert.True(log.DurableBoundary?.Version >= appended.Version); }
                 }
             });
             Thread reader = Start(() =>

@@ -85,7 +85,8 @@ public class SnapshotStoreTests
         Write(disk, Path.GetFileName(path), $"{worldLine} {version} {content}");
         return store.Add(path, new Snapshot
         {
-            WorldLine = worldLine, Version = version, LastVersion = version, ClosedAt = (ulong)version, CreatedAt = DateTimeOffset.UnixEpoch,
+            WorldLine = worldLine, Version = version, LastVersion = version, ClosedAt = (ulong)version,
+                CreatedAt = DateTimeOffset.UnixEpoch,
         });
     }
 

@@ -14,8 +14,12 @@ public sealed class ListenTests(BothTransports servers) : IClassFixture<BothTran
     {
         string path = Path.Combine(Path.GetTempPath(), $"slogger-u{Environment.ProcessId}-{transport}.sock");
         // Left behind by one that was killed: nobody listens on it.
-        using (var dead = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified)) { dead.Bind(new UnixDomainSocketEndPoint(path)); }
-        using (TestProxy proxy = new(servers.Redis, transport, o => o with { Listen = [ListenAddress.Unix(path)], Redis = ListenAddress.Unix(servers.Redis.UnixPath) }))
+        using (var dead = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified))
+        {
+            dead.Bind(new UnixDomainSocketEndPoint(path));
+        }
+        using (TestProxy proxy = new(servers.Redis, transport,
+            o => o with { Listen = [ListenAddress.Unix(path)], Redis = ListenAddress.Unix(servers.Redis.UnixPath) }))
         {
             Assert.Null(proxy.Exit);
             using RespConnection client = RespConnection.To(new UnixDomainSocketEndPoint(path));
@@ -41,7 +45,8 @@ public sealed class ListenTests(BothTransports servers) : IClassFixture<BothTran
     [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
     public void Port_InUse_IsAClearError(TransportKind transport)
     {
-        using TestProxy proxy = new(servers.Redis, transport, o => o with { Listen = [ListenAddress.Tcp("127.0.0.1", servers.Redis.Port)] });
+        using TestProxy proxy = new(servers.Redis, transport,
+            o => o with { Listen = [ListenAddress.Tcp("127.0.0.1", servers.Redis.Port)] });
         Assert.Contains($"127.0.0.1:{servers.Redis.Port}", proxy.Exit?.Problem, StringComparison.Ordinal);
         Assert.Contains("in use", proxy.Exit?.Problem, StringComparison.Ordinal);
         Assert.NotEqual("", proxy.Exit!.Remedy);

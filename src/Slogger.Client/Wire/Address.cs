@@ -13,7 +13,8 @@ internal readonly record struct Address(string Host, int Port)
     {
         address = default;
         int colon = text.LastIndexOf(':');
-        if (colon <= 0 || !int.TryParse(text.AsSpan(colon + 1), NumberStyles.None, CultureInfo.InvariantCulture, out int port) || port is < 1 or > 65535)
+        if (colon <= 0 || !int.TryParse(text.AsSpan(colon + 1), NumberStyles.None, CultureInfo.InvariantCulture, out int port)
+            || port is < 1 or > 65535)
         {
             return false;
         }

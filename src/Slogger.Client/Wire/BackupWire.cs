@@ -12,7 +12,8 @@ internal static class BackupWire
     // They change or end the connection, which all sessions of the client share. A primary's proxy refuses them in a batch.
     private static readonly HashSet<string> s_refused = new(StringComparer.OrdinalIgnoreCase)
     {
-        "ASKING", "AUTH", "CLIENT", "DISCARD", "EXEC", "HELLO", "MONITOR", "MULTI", "PSUBSCRIBE", "PSYNC", "PUNSUBSCRIBE", "QUIT", "READONLY", "READWRITE", "REPLCONF", "RESET", "SELECT",
+        "ASKING", "AUTH", "CLIENT", "DISCARD", "EXEC", "HELLO", "MONITOR", "MULTI", "PSUBSCRIBE", "PSYNC", "PUNSUBSCRIBE", "QUIT",
+            "READONLY", "READWRITE", "REPLCONF", "RESET", "SELECT",
         "SSUBSCRIBE", "SUBSCRIBE", "SUNSUBSCRIBE", "SYNC", "UNSUBSCRIBE", "UNWATCH", "WAIT", "WAITAOF", "WATCH",
     };
 
@@ -61,7 +62,8 @@ internal static class BackupWire
     public static WorldPoint ReadPoint(in WireReply reply)
     {
         RespValue value = RespValue.Read(reply.Bytes);
-        return value.Kind == RespKind.Array && value.Items.Length >= 2 ? new(new(value.Items[0].AsInteger()), new(value.Items[1].AsInteger()))
+        return value.Kind == RespKind.Array && value.Items.Length >= 2
+            ? new(new(value.Items[0].AsInteger()), new(value.Items[1].AsInteger()))
             : throw new InvalidDataException($"a backup that was asked where it stands says {value}");
     }
 }

@@ -27,7 +27,8 @@ internal sealed record Branch(WorldLine Abandoned, WorldLine WorldLine, bool IsU
         {
             if (word.Split('=', 2) is not [var name, var value]) { continue; }
             if (name is not ("abandoned" or "worldline" or "branch" or "branches")) { continue; }
-            long[] numbers = [.. value.Split(',').Select(v => long.TryParse(v, NumberStyles.None, CultureInfo.InvariantCulture, out long n) ? n : -1)];
+            long[] numbers = [.. value.Split(',')
+                .Select(v => long.TryParse(v, NumberStyles.None, CultureInfo.InvariantCulture, out long n) ? n : -1)];
             if (numbers.Contains(-1) || numbers.Length > (name == "branches" ? Cut.ShardsMax : 1)) { return null; }
             if (name == "abandoned") { abandoned = numbers[0]; }
             else if (name == "worldline") { line = numbers[0]; }

@@ -62,7 +62,8 @@ internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine,
                 throw new HandshakeException($"{channel.Address} says that it is shard {shard}; sessions know shards 0 to "
                     + $"{ClientSession.ShardsMax - 1}");
             }
-            Executed? executed = fields.TryGetValue("last", out RespValue? last) ? new(new(last.AsInteger()), new(fields["last_version"].AsInteger())) : null;
+            Executed? executed = fields.TryGetValue("last", out RespValue? last)
+                ? new(new(last.AsInteger()), new(fields["last_version"].AsInteger())) : null;
             return new(fields["cluster"].ToString(), new(shard), new(fields["worldline"].AsInteger()),
                 fields.TryGetValue("partitions", out RespValue? partitions) && partitions.ToString() == "range", executed);
         }
@@ -95,7 +96,8 @@ internal static class Probe
 
     /// <summary>Writes one, to be sent with what follows it.</summary>
     public static void Write(RespChannel channel, in BatchHeader header) =>
-        channel.Write("DPR.BATCH", header.Session.ToString(), header.WorldLine.Number, header.AtLeast.Number, header.First.Number, 1).Write("PING");
+        channel.Write("DPR.BATCH", header.Session.ToString(), header.WorldLine.Number, header.AtLeast.Number, header.First.Number, 1)
+            .Write("PING");
 
     /// <exception cref="RefusedException">It was refused, and what was sent behind it was dropped.</exception>
     public static async Task<ProbeAnswer> ReadAsync(RespChannel channel, CancellationToken cancellation)

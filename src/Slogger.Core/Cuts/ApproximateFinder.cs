@@ -39,7 +39,8 @@ public sealed class ApproximateFinder : IDprFinder
     {
         _mutation = mutation;
         if (counts is not null && (counts.Count != current.ShardCount || !counts.Contains(true)))
-            throw new ArgumentException($"Of {counts.Count} shards {counts.Count(c => c)} count; the cut has {current.ShardCount}.", nameof(counts));
+            throw new ArgumentException($"Of {counts.Count} shards {counts.Count(c => c)} count; the cut has {current.ShardCount}.",
+                nameof(counts));
         _counted = [.. Enumerable.Range(0, current.ShardCount).Where(i => counts is null || counts[i])];
         _claims = new DurableClaim[current.ShardCount];
         _ofCounted = new DurableClaim[_counted.Length];

@@ -1,9 +1,9 @@
 // What a shard has recorded next, of what it has durable. Driven by the recorder's task in the product, and by the simulator.
 //
-// One claim is on its way at a time; of several that wait only the newest is recorded. A shard alone records in SQL. A shard among others says its
-// claim to the coordinator of cuts, which answers when a cut is recorded. It records the claim in SQL besides, now and then: for a coordinator that
-// starts, and for the branch of a world-line. Without a coordinator it records and looks in SQL. With the exact finder each claim goes to SQL
-// first, with what its versions depend on.
+// One claim is on its way at a time; of several that wait only the newest is recorded. A shard alone records in SQL. A shard among others
+// says its claim to the coordinator of cuts, which answers when a cut is recorded. It records the claim in SQL besides, now and then: for a
+// coordinator that starts, and for the branch of a world-line. Without a coordinator it records and looks in SQL. With the exact finder
+// each claim goes to SQL first, with what its versions depend on.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -68,11 +68,13 @@ public readonly record struct RecorderStep(RecorderStepKind Kind)
 /// <summary>How the shard is when a step is chosen.</summary>
 /// <param name="IsConnected">Whether a coordinator can be spoken with.</param>
 /// <param name="IsStopping">Whether an ordered end is under way: what is durable has to be in SQL then.</param>
-/// <param name="IsJoining">Whether the shard has yet to join its cluster: then each claim goes to SQL, and nobody hears of it otherwise.</param>
+/// <param name="IsJoining">Whether the shard has yet to join its cluster: then each claim goes to SQL, and nobody hears of it
+/// otherwise.</param>
 /// <param name="IsCommitAwaited">Whether a client of this shard waits for a commit.</param>
 /// <param name="Awaited">Up to which version clients of this shard have waited.</param>
 /// <param name="Grid">Which version is open when.</param>
-public readonly record struct RecorderView(bool IsConnected, bool IsStopping, bool IsJoining, bool IsCommitAwaited, Version Awaited, VersionGrid Grid)
+public readonly record struct RecorderView(bool IsConnected, bool IsStopping, bool IsJoining, bool IsCommitAwaited, Version Awaited,
+    VersionGrid Grid)
 {
     internal bool IsLinked => IsConnected && !IsStopping && !IsJoining;
 }
@@ -111,7 +113,8 @@ internal enum RecorderMutation
     LostRowForgotten,
 }
 
-/// <summary>The recorder of one shard's claims. One caller at a time. Call <see cref="Next"/>, do the step, report what it asks for, and call again.</summary>
+/// <summary>The recorder of one shard's claims. One caller at a time. Call <see cref="Next"/>, do the step, report what it asks for, and
+/// call again.</summary>
 public sealed class ClaimRecorder
 {
     private enum Phase { Begin, Recorded, Hurry, Look, End }
@@ -166,7 +169,10 @@ public sealed class ClaimRecorder
                     break;
                 case Phase.Look:
                     _phase = Phase.End;
-                    if (_options.HasPeers && !_isLinked && !(_options.Pace.IsCrowded && UntilLookUs(nowUs, 0) > 0)) { return new(RecorderStepKind.Look); }
+                    if (_options.HasPeers && !_isLinked && !(_options.Pace.IsCrowded && UntilLookUs(nowUs, 0) > 0))
+                    {
+                        return new(RecorderStepKind.Look);
+                    }
                     break;
                 default:
                     _phase = Phase.Begin;
@@ -177,7 +183,8 @@ public sealed class ClaimRecorder
 
     /// <summary>What became of a record in SQL.</summary>
     /// <param name="point">As far as was recorded: the claim's point, or less of a part.</param>
-    /// <param name="isRecorded">Null: SQL could not be reached, and nobody knows. False: it was refused, of a world-line that is over.</param>
+    /// <param name="isRecorded">Null: SQL could not be reached, and nobody knows. False: it was refused, of a world-line that is
+    /// over.</param>
     /// <param name="nowUs">The clock.</param>
     public void Recorded(WorldPoint point, bool? isRecorded, long nowUs)
     {
@@ -227,17 +234,20 @@ public sealed class ClaimRecorder
         if (!IsExact && _isLinked && !isLate)
         {
             _owesSql |= _isNews;
-            return new(RecorderStepKind.Say) { Claim = latest, StartsOver = startsOver && _options.Finder == FinderKind.Hybrid, IsOwed = _isNews };
+            return new(RecorderStepKind.Say) { Claim = latest, StartsOver = startsOver && _options.Finder == FinderKind.Hybrid,
+                IsOwed = _isNews };
         }
         _phase = Phase.Recorded;
         (_recording, _hasTold) = (latest, false);
-        long restUs = view.IsStopping || view.IsJoining ? 0 : Math.Max(0, (IsExact ? _options.Pace.RowUs : _options.Pace.ClaimUs) - (nowUs - _recordedAtUs));
+        long restUs = view.IsStopping || view.IsJoining ? 0
+            : Math.Max(0, (IsExact ? _options.Pace.RowUs : _options.Pace.ClaimUs) - (nowUs - _recordedAtUs));
         return new(RecorderStepKind.Record)
         {
             Claim = latest,
             IsPart = IsExact && !view.IsStopping,
             // A row that SQL may not have is given out again, with what has come since: rows must follow each other without a hole.
-            StartsOver = IsExact ? _owesRow && _mutation != RecorderMutation.LostRowForgotten : startsOver && _options.Finder == FinderKind.Hybrid,
+            StartsOver = IsExact ? _owesRow && _mutation != RecorderMutation.LostRowForgotten
+                : startsOver && _options.Finder == FinderKind.Hybrid,
             WaitUs = restUs,
         };
     }
@@ -252,14 +262,18 @@ public sealed class ClaimRecorder
             _owesRow = !isRecorded;
             _owesSteps = isRecorded && !isWhole;
             // What is left of it follows, or is in the next claim.
-            if (_isNews && !isWhole) { return new(isRecorded ? RecorderStepKind.TellSaid : RecorderStepKind.TellFailed) { Claim = _recording }; }
+            if (_isNews && !isWhole)
+            {
+                return new(isRecorded ? RecorderStepKind.TellSaid : RecorderStepKind.TellFailed) { Claim = _recording };
+            }
         }
         _phase = Phase.Hurry;
         return _isLinked && isRecorded ? new(RecorderStepKind.Say) { Claim = _recording, HasRow = true } : null;
     }
 
-    // The others hurry as far as somebody waits, and no further: versions that nobody waits for cost as much. Who waits for one version after the other
-    // has them hurry for longer and longer, and says it again when half of that is over. With the other finders a version may depend on later ones.
+    // The others hurry as far as somebody waits, and no further: versions that nobody waits for cost as much. Who waits for one version
+    // after the other has them hurry for longer and longer, and says it again when half of that is over. With the other finders a version
+    // may depend on later ones.
     private RecorderStep? Hurry(in RecorderView view)
     {
         VersionGrid grid = view.Grid;
@@ -276,7 +290,8 @@ public sealed class ClaimRecorder
         // The next part of a claim.
         if (_owesSteps) { return 1000; }
         if (!_options.HasPeers) { return -1; }
-        return view.IsLinked ? Math.Max(_options.IdleUs, _options.Pace.LookUs) : UntilLookUs(nowUs, view.IsCommitAwaited ? 0 : _options.IdleUs);
+        return view.IsLinked ? Math.Max(_options.IdleUs, _options.Pace.LookUs)
+            : UntilLookUs(nowUs, view.IsCommitAwaited ? 0 : _options.IdleUs);
     }
 
     private long UntilLookUs(long nowUs, long leastUs) => _options.Pace.UntilLookUs(nowUs - _lookedAtUs, leastUs);

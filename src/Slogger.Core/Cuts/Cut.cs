@@ -105,7 +105,8 @@ public sealed class Cut : IEquatable<Cut>
         if (branch.ShardCount != ShardCount)
             throw new ArgumentException($"The branch has {branch.ShardCount} shards, the cut {ShardCount}.", nameof(branch));
         if (branch.WorldLine <= WorldLine) return false;
-        return branch.IsAtLeast(this) ? true : throw new ArgumentException($"I3: the branch {branch} is below the cut {this}.", nameof(branch));
+        return branch.IsAtLeast(this) ? true
+            : throw new ArgumentException($"I3: the branch {branch} is below the cut {this}.", nameof(branch));
     }
 
     private static bool IsAtLeast(ReadOnlySpan<Version> a, ReadOnlySpan<Version> b)

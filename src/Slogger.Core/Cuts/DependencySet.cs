@@ -46,7 +46,8 @@ public sealed class DependencySet
         int a = 0, b = 0, count = 0;
         while (a < _items.Length || b < other._items.Length)
         {
-            int order = a == _items.Length ? 1 : b == other._items.Length ? -1 : _items[a].Shard.Number.CompareTo(other._items[b].Shard.Number);
+            int order = a == _items.Length ? 1 : b == other._items.Length ? -1
+                : _items[a].Shard.Number.CompareTo(other._items[b].Shard.Number);
             joined[count++] = order < 0 ? _items[a++] : order > 0 ? other._items[b++]
                 : new(_items[a].Shard, Version.Max(_items[a++].Version, other._items[b++].Version));
         }

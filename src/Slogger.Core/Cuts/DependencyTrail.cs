@@ -36,8 +36,8 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
     /// <summary>The world-line that it is of; none before it begins.</summary>
     public WorldLine WorldLine { get; private set; }
 
-    /// <summary>Begins in a world-line: at the start of a process, or when the shard has entered it. In the one that it is of already the same store
-    /// goes on, and so does what is known of it.</summary>
+    /// <summary>Begins in a world-line: at the start of a process, or when the shard has entered it. In the one that it is of already the
+    /// same store goes on, and so does what is known of it.</summary>
     /// <param name="committed">The recorded cut at this shard: of a new world-line, its branch.</param>
     /// <param name="executed">Versions up to this one were executed by others, and are above the cut.</param>
     public void Begin(WorldPoint committed, Version executed)
@@ -79,7 +79,8 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
         return new(shard, through, after, DependenciesOf(after, through.Version));
     }
 
-    /// <summary>The row for versions up to where a world-line is to branch off. Of one in which this process has executed nothing, nobody knows more.</summary>
+    /// <summary>The row for versions up to where a world-line is to branch off. Of one in which this process has executed nothing, nobody
+    /// knows more.</summary>
     /// <param name="at">The branch, in the world-line that ends.</param>
     /// <param name="committed">The recorded cut at this shard.</param>
     public PrecedenceRow RowForBranch(WorldPoint at, Version committed)
@@ -90,8 +91,8 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
         return unknown.RowFor(at)!.Value;
     }
 
-    /// <summary>How far the next row should go, of what is durable: to the multiple of the largest power of two behind the last row, of those
-    /// that the shard can be restored to; else to the end.</summary>
+    /// <summary>How far the next row should go, of what is durable: to the multiple of the largest power of two behind the last row, of
+    /// those that the shard can be restored to; else to the end.</summary>
     public DurableClaim StepOf(in DurableClaim claim)
     {
         if (claim.Point.WorldLine != WorldLine) return claim;
@@ -100,7 +101,8 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
         if (to <= from) return claim;
         int bit = 63 - System.Numerics.BitOperations.LeadingZeroCount((ulong)(from ^ to));
         Version end = new(to >> bit << bit);
-        return claim.Restores(end) ? claim with { Point = claim.Point with { Version = end }, Floor = Version.Min(claim.Floor, end) } : claim;
+        return claim.Restores(end) ? claim with { Point = claim.Point with { Version = end }, Floor = Version.Min(claim.Floor, end) }
+            : claim;
     }
 
     /// <summary>The recorded cut at this shard. One of another world-line says nothing here.</summary>

@@ -10,7 +10,8 @@ public enum FinderKind
     /// <summary>The maximal closure of a precedence graph whose rows are durable in the metadata: <see cref="ExactFinder"/>.</summary>
     Exact,
 
-    /// <summary>The same graph in the memory of the coordinator, and the grid's cut when that has died: <see cref="HybridFinder"/>.</summary>
+    /// <summary>The same graph in the memory of the coordinator, and the grid's cut when that has died:
+    /// <see cref="HybridFinder"/>.</summary>
     Hybrid,
 }
 
@@ -22,7 +23,8 @@ public static class FinderRules
         /// <summary>Whether each cut is one version of the clock grid, the same at every shard.</summary>
         public bool HasGridCuts => finder == FinderKind.Approximate;
 
-        /// <summary>Whether the finder must be told what versions depend on: then sessions name what they have seen, and shards keep it.</summary>
+        /// <summary>Whether the finder must be told what versions depend on: then sessions name what they have seen, and shards keep
+        /// it.</summary>
         public bool NeedsDependencies => finder != FinderKind.Approximate;
 
         /// <summary>Whether what versions depend on is durable in the metadata before a finder hears of it. Then it goes by these rows

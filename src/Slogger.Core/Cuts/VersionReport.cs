@@ -37,7 +37,8 @@ public readonly record struct VersionReport(
     internal void Validate(Cut cluster)
     {
         if (Stride < 1) throw new ArgumentException($"Shard {Shard} reports a stride of {Stride}.");
-        if (Floor > Durable.Version) throw new ArgumentException($"Shard {Shard} reports the floor {Floor} above version {Durable.Version}.");
+        if (Floor > Durable.Version)
+            throw new ArgumentException($"Shard {Shard} reports the floor {Floor} above version {Durable.Version}.");
         Row.Validate(cluster);
     }
 }
@@ -55,7 +56,8 @@ public readonly record struct PrecedenceRow(ShardId Shard, WorldPoint Through, V
     internal void Validate(Cut cluster)
     {
         cluster.Index(Shard);
-        if (After > Through.Version) throw new ArgumentException($"Shard {Shard} reports the range ({After}, {Through.Version}], which goes back.");
+        if (After > Through.Version)
+            throw new ArgumentException($"Shard {Shard} reports the range ({After}, {Through.Version}], which goes back.");
         ReadOnlySpan<Dependency> items = Dependencies.Items;
         if (items.IsEmpty) return;
         cluster.Index(items[0].Shard);

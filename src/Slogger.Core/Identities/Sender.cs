@@ -3,7 +3,8 @@ namespace Slogger.Core.Identities;
 /// <summary>Who ships. A later one is more than all before: the same shard is never shipped by two.</summary>
 /// <param name="Site">Under which site epoch.</param>
 /// <param name="Epoch">The process, by its epoch as the shard's owner in the primary's SQL.</param>
-/// <param name="Incarnation">How often that process has opened the shard's log: what it read of an earlier opening may never have become durable.</param>
+/// <param name="Incarnation">How often that process has opened the shard's log: what it read of an earlier opening may never have become
+/// durable.</param>
 public readonly record struct Sender(SiteEpoch Site, long Epoch, long Incarnation) : IComparable<Sender>
 {
     /// <inheritdoc />

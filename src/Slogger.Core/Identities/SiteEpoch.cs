@@ -16,7 +16,8 @@ public readonly record struct SiteEpoch(long Number) : IComparable<SiteEpoch>
     /// <summary>The one that the next failover takes.</summary>
     public SiteEpoch Next => new(Number + 1);
 
-    /// <summary>The world-line that begins with it: above all of those before. Its successors count on (<see cref="WorldLine.Next"/>).</summary>
+    /// <summary>The world-line that begins with it: above all of those before. Its successors count on
+    /// (<see cref="WorldLine.Next"/>).</summary>
     public WorldLine FirstWorldLine => new((Number << SerialBits) + 1);
 
     /// <summary>Under which a world-line began.</summary>

@@ -1,6 +1,6 @@
 // When may a lease be taken from its holder (design, section 7)? Only by one who has itself seen it unchanged for a whole
-// term, by its own monotonic clock, and could have seen a change all that time: the metadata answered throughout. So a holder is not deposed
-// because the taker slept, or because nobody could reach the metadata. Safety does not rest on this: every write of a holder
+// term, by its own monotonic clock, and could have seen a change all that time: the metadata answered throughout. So a holder is not
+// deposed because the taker slept, or because nobody could reach the metadata. Safety does not rest on this: every write of a holder
 // compares its epoch, so that one deposed too early loses its role, never an operation.
 namespace Slogger.Core.Leases;
 
@@ -45,8 +45,8 @@ public sealed class LeaseWatch
     public bool Look(LeaseState state, long askedUs, long answeredUs)
     {
         // It was as it is at some moment between the two: counted from the later one of the first look to the earlier one of this.
-        // The metadata was there at some moment between a question and its answer. From one such moment to the next nobody knows: where that
-        // could be so long, a renewal could have failed for the same reason.
+        // The metadata was there at some moment between a question and its answer. From one such moment to the next nobody knows: where
+        // that could be so long, a renewal could have failed for the same reason.
         bool hasGap = answeredUs - _lastUs > _termUs / 2 && _mutation != LeaseMutation.GapIsNoReason;
         if (_seen != state || hasGap) (_seen, _sinceUs) = (state, answeredUs);
         _lastUs = Math.Max(askedUs, _sinceUs);

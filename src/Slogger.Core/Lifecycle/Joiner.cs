@@ -1,6 +1,6 @@
 // What a shard that joins asks to be admitted with. It begins with an empty store at a version that the cluster cannot go back behind, lets
-// nobody in, and asks with each version that SQL has recorded of it. Whatever goes wrong before it is admitted, it begins anew. The recovery
-// begins, and suspends; the recorder asks. The driver keeps them apart.
+// nobody in, and asks with each version that SQL has recorded of it. Whatever goes wrong before it is admitted, it begins anew. The
+// recovery begins, and suspends; the recorder asks. The driver keeps them apart.
 using Slogger.Core.Membership;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;

@@ -26,8 +26,8 @@ public sealed class Leaver
     /// <summary>Looks whether the shard may leave. Nobody is served any more, and all that was let through is forwarded.</summary>
     public bool Look(ShardMachine machine)
     {
-        // All that was forwarded is in the version that is open now, or before it. Whether that holds anything only the front end knows until
-        // the version ends.
+        // All that was forwarded is in the version that is open now, or before it. Whether that holds anything only the front end knows
+        // until the version ends.
         _servedIn ??= machine.OpenVersion;
         if (machine.NeedsMarker || machine.MarkerInFlight) { return false; }
         if (machine.LastBoundary.Version < _servedIn && _mutation != LifecycleMutation.OpenVersionForgotten) { return false; }
@@ -35,7 +35,7 @@ public sealed class Leaver
         return MayLeave |= machine.Committed.Version >= Last || _mutation == LifecycleMutation.LeavesUncommitted;
     }
 
-    /// <summary>Whether the membership may be ended when the process has stopped in order: else something that was answered may be in no durable
-    /// version, and a world-line has to say that it is lost.</summary>
+    /// <summary>Whether the membership may be ended when the process has stopped in order: else something that was answered may be in no
+    /// durable version, and a world-line has to say that it is lost.</summary>
     public bool MayEnd(ShardMachine? machine) => MayLeave && machine is { IsClosed: true };
 }

@@ -13,7 +13,8 @@ public enum LifecycleStepKind
     /// <summary>Note that the suspicion is being looked into. What is suspected from now on needs another look.</summary>
     TakeSuspicion,
 
-    /// <summary>Find out whether the store has lost nothing since it was attached, and report <see cref="ShardLifecycle.Compared"/>.</summary>
+    /// <summary>Find out whether the store has lost nothing since it was attached, and report
+    /// <see cref="ShardLifecycle.Compared"/>.</summary>
     CompareStore,
 
     /// <summary>The process ends and its store may be lost: no version can be closed any more.</summary>
@@ -32,7 +33,8 @@ public enum LifecycleStepKind
     /// <summary>Ask for no admission to the cluster until <see cref="AllowAdmission"/>.</summary>
     SuspendAdmission,
 
-    /// <summary>Have SQL find the cut, read it with the world-lines and the shard's row, and report <see cref="ShardLifecycle.Looked"/>.</summary>
+    /// <summary>Have SQL find the cut, read it with the world-lines and the shard's row, and report
+    /// <see cref="ShardLifecycle.Looked"/>.</summary>
     LookAtMetadata,
 
     /// <summary>End all connections of clients to the store, and wait until nothing of theirs is on its way.</summary>
@@ -44,10 +46,12 @@ public enum LifecycleStepKind
     /// <summary>Wait until SQL holds what <see cref="BeginEntering"/> notes.</summary>
     AwaitEntered,
 
-    /// <summary>See how the store looks next to the log in <see cref="LifecycleStep.WorldLine"/>, and report <see cref="ShardLifecycle.Found"/>.</summary>
+    /// <summary>See how the store looks next to the log in <see cref="LifecycleStep.WorldLine"/>, and report
+    /// <see cref="ShardLifecycle.Found"/>.</summary>
     LookAtStore,
 
-    /// <summary>Read what the log proves in <see cref="LifecycleStep.WorldLine"/>, and report <see cref="ShardLifecycle.Proved"/>.</summary>
+    /// <summary>Read what the log proves in <see cref="LifecycleStep.WorldLine"/>, and report
+    /// <see cref="ShardLifecycle.Proved"/>.</summary>
     ReadLog,
 
     /// <summary>Wait a moment: the store does not answer. A person is told <see cref="LifecycleStep.Text"/>, if there is one.</summary>
@@ -69,7 +73,8 @@ public enum LifecycleStepKind
     /// <see cref="ShardLifecycle.WorldLineBegun"/>.</summary>
     BeginWorldLine,
 
-    /// <summary>Attach to a store that has lost nothing, where the log ends: <see cref="LifecycleStep.At"/>. Report <see cref="ShardLifecycle.Performed"/>.</summary>
+    /// <summary>Attach to a store that has lost nothing, where the log ends: <see cref="LifecycleStep.At"/>. Report
+    /// <see cref="ShardLifecycle.Performed"/>.</summary>
     Continue,
 
     /// <summary>Begin the log, or begin it anew, with what the store holds as the state at <see cref="LifecycleStep.At"/>. Report
@@ -133,8 +138,8 @@ public enum LifecycleStepKind
     /// <summary>End in the store what lost connections may still have under way.</summary>
     EndLost,
 
-    /// <summary>Tell clients of the branch <see cref="LifecycleStep.RolledBack"/>, if there is one, and let them in unless something was suspected
-    /// since <see cref="TakeSuspicion"/>.</summary>
+    /// <summary>Tell clients of the branch <see cref="LifecycleStep.RolledBack"/>, if there is one, and let them in unless something was
+    /// suspected since <see cref="TakeSuspicion"/>.</summary>
     Open,
 }
 
@@ -167,7 +172,8 @@ public readonly record struct LifecycleStep(LifecycleStepKind Kind)
     /// <summary>BeginWith: what the content stands for.</summary>
     public WorldPoint Branch { get; init; }
 
-    /// <summary>Continue, BeginLog, Restore: what SQL had recorded of this shard. The rest is committed when it is recorded, not before.</summary>
+    /// <summary>Continue, BeginLog, Restore: what SQL had recorded of this shard. The rest is committed when it is recorded, not
+    /// before.</summary>
     public WorldPoint Recorded { get; init; }
 
     /// <summary>BeginLog: what it begins with.</summary>

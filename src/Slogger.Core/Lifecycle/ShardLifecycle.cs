@@ -1,12 +1,13 @@
-// The life of a shard between the moment its process has taken it and the process's end: how it recovers, when it lets clients in, and what it
-// does when its store may be lost. Driven by the shard's control task in the product, and by the simulator.
+// The life of a shard between the moment its process has taken it and the process's end: how it recovers, when it lets clients in, and what
+// it does when its store may be lost. Driven by the shard's control task in the product, and by the simulator.
 //
-// Each method Begin... begins a sequence of steps. The driver calls Next, does the step, reports what the step asks for, and calls Next again. It
-// decides nothing. A step may fail, and the process may end at any of them. A driver whose step fails begins a sequence again: what has to
-// outlive a failure is a field here, everything else is a variable of the sequence.
+// Each method Begin... begins a sequence of steps. The driver calls Next, does the step, reports what the step asks for, and calls Next
+// again. It decides nothing. A step may fail, and the process may end at any of them. A driver whose step fails begins a sequence again:
+// what has to outlive a failure is a field here, everything else is a variable of the sequence.
 //
 // The order of the steps is what keeps the invariants:
-// - SQL holds a new world-line before the store goes back to its branch (I5): what lies above the branch is void for everybody from then on.
+// - SQL holds a new world-line before the store goes back to its branch (I5): what lies above the branch is void for everybody from then
+//   on.
 // - A shard notes that it has left a world-line after its clients' connections are closed (I5): who waits for that note may let clients in.
 // - Clients are let in when all shards have entered the world-line (I5), and when the version that is open has begun by the clock (I1).
 // - Clients hear of each branch before they are let in, also of one that an attempt came to that was cut short.
@@ -115,8 +116,8 @@ public sealed class ShardLifecycle
     /// <summary>LookAtStore: how the store looks; why, if it does not answer; and how many keys it holds.</summary>
     public void Found(StoreSituation situation, string text, long keyCount) => _found = (situation, text, keyCount);
 
-    /// <summary>ReadLog: the last boundary that is durable; if that is of an older world-line, the last that is not void; and what an offline
-    /// restore has left.</summary>
+    /// <summary>ReadLog: the last boundary that is durable; if that is of an older world-line, the last that is not void; and what an
+    /// offline restore has left.</summary>
     public void Proved(Boundary? last, Boundary? belowBranch, RestoredState? restored) => _proved = (last, belowBranch, restored);
 
     /// <summary>Locate: where the version ends; null: the log does not hold it.</summary>
@@ -238,11 +239,13 @@ public sealed class ShardLifecycle
                     yield return BeginLog(new(current, Version.Zero), recorded, LogContent.Nothing);
                     break;
                 case RecoveryDecision.BeginToJoin join:
-                    // Admitted with what is thrown away here, it could not go back where the others can. Who takes the shard anew has another epoch.
+                    // Admitted with what is thrown away here, it could not go back where the others can. Who takes the shard anew has
+                    // another epoch.
                     if (Joiner.MayBeAdmitted && !Is(LifecycleMutation.AdmissionForgotten))
                     {
                         yield return Refusal(
-                            $"shard {_options.Shard}: its store was lost while it joined its cluster, and the metadata did not answer whether it has joined: start this proxy again");
+                            $"shard {_options.Shard}: its store was lost while it joined its cluster, and the metadata did not answer "
+                                + "whether it has joined: start this proxy again");
                         yield break;
                     }
                     yield return new(LifecycleStepKind.ForgetVersions);
@@ -274,7 +277,10 @@ public sealed class ShardLifecycle
                     Boundary start = restore.Last;
                     yield return new(LifecycleStepKind.RequireBase) { At = start, WorldLine = current };
                     yield return new(LifecycleStepKind.CloseFrontEnd);
-                    if (Is(LifecycleMutation.RestoresBeforeBegun)) { yield return new(LifecycleStepKind.Restore) { At = start, WorldLine = line, Recorded = recorded }; }
+                    if (Is(LifecycleMutation.RestoresBeforeBegun))
+                    {
+                        yield return new(LifecycleStepKind.Restore) { At = start, WorldLine = line, Recorded = recorded };
+                    }
                     if (restore.Begins)
                     {
                         yield return new(LifecycleStepKind.BeginWorldLine) { At = start };
@@ -301,17 +307,24 @@ public sealed class ShardLifecycle
                     entered = line;
                     yield return new(LifecycleStepKind.AwaitStore);
                     if (isGone) { yield return new(LifecycleStepKind.LookAgain); }
-                    // Before it is done: an attempt that fails behind it finds a store that goes on. Of an earlier branch that nobody was told of,
-                    // the lower one counts.
+                    // Before it is done: an attempt that fails behind it finds a store that goes on. Of an earlier branch that nobody was
+                    // told of, the lower one counts.
                     rolledBack = start with { WorldLine = line };
-                    _owedBranch = start with { WorldLine = line, Version = Version.Min(start.Version, _owedBranch?.Version ?? start.Version) };
-                    if (!Is(LifecycleMutation.RestoresBeforeBegun)) { yield return new(LifecycleStepKind.Restore) { At = start, WorldLine = line, Recorded = recorded }; }
+                    _owedBranch = start with { WorldLine = line, Version =
+                        Version.Min(start.Version, _owedBranch?.Version ?? start.Version) };
+                    if (!Is(LifecycleMutation.RestoresBeforeBegun))
+                    {
+                        yield return new(LifecycleStepKind.Restore) { At = start, WorldLine = line, Recorded = recorded };
+                    }
                     if (isEntering) { yield return new(LifecycleStepKind.AwaitEntered); }
                     break;
             }
             if (!_isDone) { continue; }
             WorldLine = line;
-            if (!Is(LifecycleMutation.TrailNotBegun)) { yield return new(LifecycleStepKind.BeginTrail) { IsAtBranch = rolledBack is not null }; }
+            if (!Is(LifecycleMutation.TrailNotBegun))
+            {
+                yield return new(LifecycleStepKind.BeginTrail) { IsAtBranch = rolledBack is not null };
+            }
             if (line != current) { yield return new(LifecycleStepKind.LearnWorldLines) { WorldLine = line }; }
             if (entered != line)
             {
@@ -348,14 +361,16 @@ public sealed class ShardLifecycle
         Seed = atStart && !_isSeedUsed ? _options.Seed : SeedChoice.None,
     };
 
-    // The content of an older version becomes the next one. The note stands until that is durable: a start that finds it does all of this again.
+    // The content of an older version becomes the next one. The note stands until that is durable: a start that finds it does all of this
+    // again.
     private IEnumerator<LifecycleStep> GoOnFrom(RecoveryDecision.GoOnFrom older, WorldLine current)
     {
         yield return new(LifecycleStepKind.Locate) { At = At(new(current, older.Version)), WorldLine = current };
         if (_located is not { } content)
         {
-            yield return Refusal($"shard {_options.Shard}: it is to go on from version {older.Version}, which {_options.Log} does not hold any more. "
-                + "Choose another one (slogger restore --list shows them), or return to the newest by slogger restore --latest.");
+            yield return Refusal($"shard {_options.Shard}: it is to go on from version {older.Version}, which {_options.Log} does not "
+                + "hold any more. Choose another one (slogger restore --list shows them), or return to the newest by slogger "
+                + "restore --latest.");
             yield break;
         }
         yield return new(LifecycleStepKind.RequireBase) { At = content, WorldLine = current };
@@ -402,8 +417,8 @@ public sealed class ShardLifecycle
         _owedBranch = null;
     }
 
-    // Clients may do nothing here while others can still read elsewhere what is void now. Where the shard is suspected meanwhile nobody is let
-    // in, and nothing is waited for.
+    // Clients may do nothing here while others can still read elsewhere what is void now. Where the shard is suspected meanwhile nobody is
+    // let in, and nothing is waited for.
     private IEnumerator<LifecycleStep> AwaitPeers()
     {
         long beganUs = _now.NowUs;
@@ -414,7 +429,10 @@ public sealed class ShardLifecycle
             if (_peers.Current > WorldLine)
             {
                 // Shards that have not come to this world-line may never: nobody is let in before this shard has followed.
-                if (!Is(LifecycleMutation.LaterWorldLineLetsIn)) { yield return new(LifecycleStepKind.LeaveWorldLine) { WorldLine = _peers.Current }; }
+                if (!Is(LifecycleMutation.LaterWorldLineLetsIn))
+                {
+                    yield return new(LifecycleStepKind.LeaveWorldLine) { WorldLine = _peers.Current };
+                }
                 yield break;
             }
             if (_now.IsStopping) { yield break; }
@@ -439,7 +457,8 @@ public sealed class ShardLifecycle
         }
     }
 
-    // At an ordered end the last version is closed before its time. What is done next would be counted later than what others do at the same time.
+    // At an ordered end the last version is closed before its time. What is done next would be counted later than what others do at the
+    // same time.
     private IEnumerator<LifecycleStep> AwaitVersion()
     {
         while (_options.HasPeers && _now.UntilVersionUs > 0 && !_now.IsSuspected && !Is(LifecycleMutation.VersionNotAwaited))

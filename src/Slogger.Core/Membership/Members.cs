@@ -63,15 +63,19 @@ public sealed record Members(int MadeWith, ImmutableArray<MemberState> States)
 
     internal static bool Admits(WorldPoint cut, in DurableClaim claim, MemberMutation mutation) =>
         (claim.Point.WorldLine == cut.WorldLine || mutation == MemberMutation.AnyWorldLineAdmits)
-        && (claim.Restores(cut.Version) || mutation == MemberMutation.AnyClaimAdmits || (mutation == MemberMutation.FloorIgnored && claim.Point.Version >= cut.Version));
+        && (claim.Restores(cut.Version) || mutation == MemberMutation.AnyClaimAdmits
+        || (mutation == MemberMutation.FloorIgnored && claim.Point.Version >= cut.Version));
 
-    /// <summary>The version that a joiner is to open at once, since the cut has passed what it has durable: its clock may stand behind those of the
-    /// others for ever. It serves nobody, so what it closes ahead of its clock is empty; whom it lets in later it lets in when that has come.</summary>
+    /// <summary>The version that a joiner is to open at once, since the cut has passed what it has durable: its clock may stand behind
+    /// those of the others for ever. It serves nobody, so what it closes ahead of its clock is empty; whom it lets in later it lets in when
+    /// that has come.</summary>
     /// <param name="cut">The recorded cut.</param>
     /// <param name="durable">What the joiner has durable.</param>
-    /// <returns>As far beyond the cut as the joiner was behind it, so that the next claim, or one soon after, is not late again; null if it is not behind.</returns>
+    /// <returns>As far beyond the cut as the joiner was behind it, so that the next claim, or one soon after, is not late again; null if it
+    /// is not behind.</returns>
     public static Version? CatchesUpAt(WorldPoint cut, WorldPoint durable) =>
-        cut.WorldLine == durable.WorldLine && cut.Version > durable.Version ? new(cut.Version.Number + (cut.Version.Number - durable.Version.Number) + 1) : null;
+        cut.WorldLine == durable.WorldLine && cut.Version > durable.Version
+            ? new(cut.Version.Number + (cut.Version.Number - durable.Version.Number) + 1) : null;
 
     /// <summary>Gives a number to a shard that is to join. Again, while it is joining or has joined: nothing changes.</summary>
     /// <param name="shard">The number that it is to have: the next one, so that a typing error makes no shard.</param>
@@ -82,11 +86,13 @@ public sealed record Members(int MadeWith, ImmutableArray<MemberState> States)
         string? error =
             !finder.HasGridCuts ? $"its finder is {finder.Name}: slots do not move there, so another shard could not get any. "
                 + "Only clusters of the approximate finder grow"
-            : MadeWith == 1 ? "it was made with one shard, whose proxy does not look for others. Make a cluster of several shards, and bring the data there"
+            : MadeWith == 1 ? "it was made with one shard, whose proxy does not look for others. Make a cluster of several shards, and "
+            + "bring the data there"
             : shard.Number < MadeWith ? $"shard {shard} is one that it was made with: leave --join out, or give the number {count}"
             : shard.Number > count ? $"it has given out the numbers 0 to {count - 1}: the next shard to join is {count}"
             : count >= Cut.ShardsMax && shard.Number == count ? $"it has had {count} shards, and cannot have more"
-            : shard.Number < count && States[shard.Number] is MemberState.Leaving or MemberState.Left ? $"shard {shard} has left it, and numbers are not given out again: the next shard to join is {count}"
+            : shard.Number < count && States[shard.Number] is MemberState.Leaving
+            or MemberState.Left ? $"shard {shard} has left it, and numbers are not given out again: the next shard to join is {count}"
             : null;
         if (error is not null) return new(null, error);
         return new(shard.Number == count ? this with { States = States.Add(MemberState.Joining) } : this, null);
@@ -97,15 +103,18 @@ public sealed record Members(int MadeWith, ImmutableArray<MemberState> States)
     /// <param name="owners">Who owns what, as of the same moment.</param>
     public MemberChange Leave(ShardId shard, OwnershipTable owners)
     {
-        if (shard.Number < 0 || shard.Number >= States.Length) return new(null, $"it has no shard {shard}: its shards are 0 to {States.Length - 1}");
+        if (shard.Number < 0 || shard.Number >= States.Length)
+            return new(null, $"it has no shard {shard}: its shards are 0 to {States.Length - 1}");
         MemberState state = States[shard.Number];
         if (state is MemberState.Leaving or MemberState.Left) return new(this, null);
         if (state == MemberState.Joining) return new(With(shard, MemberState.Left), null);
         int slots = owners.Map.Rows.Where(r => r.Shard == shard).Sum(r => r.Slots.Last.Number - r.Slots.First.Number + 1);
         SlotMove? move = owners.Moves.FirstOrDefault(m => m.From == shard || m.To == shard);
         string? error =
-            slots > 0 ? $"shard {shard} owns {slots} hash slots: move them to others first (slogger move --slots ... --to SHARD; slogger move --list shows them)"
-            : move is not null ? $"shard {shard} takes part in move {move.Id.Number} from shard {move.From} to shard {move.To}, which is not finished (slogger move --list shows it): give the command again when it is"
+            slots > 0 ? $"shard {shard} owns {slots} hash slots: move them to others first (slogger move --slots ... --to SHARD; slogger "
+                + "move --list shows them)"
+            : move is not null ? $"shard {shard} takes part in move {move.Id.Number} from shard {move.From} to shard {move.To}, which is "
+            + "not finished (slogger move --list shows it): give the command again when it is"
             : null;
         return error is null ? new(With(shard, MemberState.Leaving), null) : new(null, error);
     }

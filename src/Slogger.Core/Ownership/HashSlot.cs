@@ -17,8 +17,8 @@ public readonly record struct HashSlot(int Number) : IComparable<HashSlot>
     /// <summary>The last slot.</summary>
     public static readonly HashSlot Last = new(Count - 1);
 
-    /// <summary>The hash partition of a key: the slot of what stands between the first '{' and the first '}' behind it, if that is not empty, else
-    /// of the whole key.</summary>
+    /// <summary>The hash partition of a key: the slot of what stands between the first '{' and the first '}' behind it, if that is not
+    /// empty, else of the whole key.</summary>
     public static HashSlot Of(ReadOnlySpan<byte> key)
     {
         int open = key.IndexOf((byte)'{');
@@ -132,7 +132,8 @@ public readonly record struct SlotRange(HashSlot First, HashSlot Last)
 
     private static bool TryParse(string text, out HashSlot slot)
     {
-        bool ok = int.TryParse(text, System.Globalization.NumberStyles.None, System.Globalization.CultureInfo.InvariantCulture, out int number) && number < HashSlot.Count;
+        bool ok = int.TryParse(text, System.Globalization.NumberStyles.None, System.Globalization.CultureInfo.InvariantCulture,
+            out int number) && number < HashSlot.Count;
         slot = new(number);
         return ok;
     }

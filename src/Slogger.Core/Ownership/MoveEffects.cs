@@ -9,7 +9,8 @@ public enum MoveEffectKind
 {
     /// <summary>Old owner: from here on <see cref="ShardOwnership.Ask"/> says that the slots are not served. End the blocked
     /// commands that wait for keys of theirs (what they wait for will come elsewhere), wait until all that was forwarded before
-    /// has been answered, then call <see cref="ShardOwnership.Withheld"/>; if that takes too long, <see cref="ShardOwnership.NotReady"/>.</summary>
+    /// has been answered, then call <see cref="ShardOwnership.Withheld"/>; if that takes too long,
+    /// <see cref="ShardOwnership.NotReady"/>.</summary>
     Withhold,
 
     /// <summary>Perform <see cref="MoveEffect.Change"/> by <see cref="OwnershipTable.Apply"/> in one transaction of the metadata,

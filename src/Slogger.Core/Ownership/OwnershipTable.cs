@@ -51,7 +51,8 @@ public enum MoveState
 /// <param name="Landed">w: the version of the new owner that holds the data; set in Landed.</param>
 /// <param name="Changed">The revision that brought the row to what it says. A state may come again, a revision does not.</param>
 public sealed record SlotMove(
-    MoveId Id, ImmutableArray<SlotRange> Slots, ShardId From, ShardId To, MoveState State, Version Boundary, Version Landed, MapRevision Changed)
+    MoveId Id, ImmutableArray<SlotRange> Slots, ShardId From, ShardId To, MoveState State, Version Boundary, Version Landed,
+        MapRevision Changed)
 {
     /// <summary>Who has data of the slots to delete when the move is over.</summary>
     public ShardId Loser => State == MoveState.Cancelled ? To : From;
@@ -110,9 +111,12 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
         foreach (SlotRange range in slots)
         {
             foreach (SlotRow row in Map.Rows)
-                if (row.Slots.Overlaps(range) && row.Shard != from) error ??= $"Slots {row.Slots} belong to shard {row.Shard}, slots {slots[0]} to shard {from}: move them one owner at a time.";
+                if (row.Slots.Overlaps(range) && row.Shard != from)
+                    error ??= $"Slots {row.Slots} belong to shard {row.Shard}, slots {slots[0]} to shard {from}: move them one "
+                        + "owner at a time.";
             foreach (SlotMove move in Moves)
-                if (move.Slots.Any(s => s.Overlaps(range))) error ??= $"Slots {range} are part of move {move.Id.Number} from shard {move.From} to shard {move.To}, which is not finished.";
+                if (move.Slots.Any(s => s.Overlaps(range)))
+                    error ??= $"Slots {range} are part of move {move.Id.Number} from shard {move.From} to shard {move.To}, which is not finished.";
         }
 
         SlotMove planned = new(new(Revision.Next.Number), slots, from, to, MoveState.Planned, Version.Zero, Version.Zero, Revision.Next);
@@ -143,12 +147,14 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
             (MoveState.Leaving, MoveState.Landed) when byNew => move with { State = MoveState.Landed, Landed = change.Version },
             (MoveState.Landed, MoveState.Finished) when byOld => move with { State = MoveState.Finished },
             (MoveState.Cancelled, MoveState.Finished) when byNew => move with { State = MoveState.Finished },
-            _ => throw new ArgumentException($"Shard {change.By} cannot bring a move from {change.State} to {change.Next}.", nameof(change)),
+            _ => throw new ArgumentException($"Shard {change.By} cannot bring a move from {change.State} to {change.Next}.",
+                nameof(change)),
         };
         if (change.WorldLine != WorldLine) return (ChangeOutcome.Refused, this);
         if (move.State != change.State || move.Changed != change.Expected)
         {
-            bool made = move.State == change.Next && move.Changed > change.Expected && (change.Next == MoveState.Landed ? move.Landed : move.Boundary) == change.Version;
+            bool made = move.State == change.Next && move.Changed > change.Expected
+                && (change.Next == MoveState.Landed ? move.Landed : move.Boundary) == change.Version;
             return (made ? ChangeOutcome.AlreadyApplied : ChangeOutcome.Refused, this);
         }
 

@@ -48,7 +48,8 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     public SlotMove Row { get; private set; } = row;
 
     /// <summary>Whether this shard owns the slots by the row but does not serve them.</summary>
-    public bool IsWithheld => IsOld && mutation != MoveMutation.ServesOn && (Row.State == MoveState.Leaving || (Row.State == MoveState.Planned && (_ready || RenouncesStill)));
+    public bool IsWithheld => IsOld && mutation != MoveMutation.ServesOn
+        && (Row.State == MoveState.Leaving || (Row.State == MoveState.Planned && (_ready || RenouncesStill)));
 
     private bool RenouncesStill => _pending is { Next: MoveState.Leaving } && mutation != MoveMutation.ServesBeforeTakenBack;
 

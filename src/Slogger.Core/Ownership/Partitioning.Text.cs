@@ -27,13 +27,14 @@ public sealed partial class Partitioning
             return true;
         }
 
-        if (text.StartsWith(RangePrefix, StringComparison.OrdinalIgnoreCase)) return TryRead(text[RangePrefix.Length..].Split(','), out partitions, out problem);
+        if (text.StartsWith(RangePrefix, StringComparison.OrdinalIgnoreCase))
+            return TryRead(text[RangePrefix.Length..].Split(','), out partitions, out problem);
         (partitions, problem) = (Hash, "is neither hash nor range:KEY,KEY,...");
         return false;
     }
 
-    /// <summary>Cuts the keys into ranges, where a file says: a split key in each line, written as in an option, but for commas and @, which
-    /// have no meaning there. Empty lines are passed over.</summary>
+    /// <summary>Cuts the keys into ranges, where a file says: a split key in each line, written as in an option, but for commas and @,
+    /// which have no meaning there. Empty lines are passed over.</summary>
     /// <param name="lines">The lines.</param>
     /// <param name="partitions">What they say.</param>
     /// <param name="problem">What is wrong with them.</param>
@@ -44,7 +45,8 @@ public sealed partial class Partitioning
     }
 
     /// <summary>As <see cref="TryParse"/> reads it; of two that are equal the same.</summary>
-    public override string ToString() => Kind == PartitionKind.Hash ? HashText : RangePrefix + string.Join(',', _splits.Select(s => Escape(s)));
+    public override string ToString() => Kind == PartitionKind.Hash ? HashText
+        : RangePrefix + string.Join(',', _splits.Select(s => Escape(s)));
 
     /// <summary>The keys of some partitions that follow each other, for people; empty with hash partitions.</summary>
     public string KeysOf(SlotRange range)
@@ -67,7 +69,8 @@ public sealed partial class Partitioning
         {
             if (Unescape(text) is not { } key)
             {
-                problem = $"has the split key \"{text}\": a backslash is written \\x5c, and any other byte \\xHH with two hexadecimal digits";
+                problem = $"has the split key \"{text}\": a backslash is written \\x5c, and any other byte \\xHH with two "
+                    + "hexadecimal digits";
                 return false;
             }
 
@@ -100,7 +103,9 @@ public sealed partial class Partitioning
             int end = backslash < 0 ? text.Length : backslash;
             bytes.AddRange(Encoding.UTF8.GetBytes(text[at..end]));
             if (backslash < 0) break;
-            if (text.Length - end < 4 || text[end + 1] != 'x' || !byte.TryParse(text.AsSpan(end + 2, 2), NumberStyles.AllowHexSpecifier, CultureInfo.InvariantCulture, out byte b)) return null;
+            if (text.Length - end < 4 || text[end + 1] != 'x'
+                || !byte.TryParse(text.AsSpan(end + 2, 2), NumberStyles.AllowHexSpecifier, CultureInfo.InvariantCulture, out byte b))
+                return null;
             bytes.Add(b);
             at = end + 4;
         }

@@ -73,9 +73,12 @@ public sealed partial class Partitioning : IEquatable<Partitioning>
         problem = splits.Length == 0 ? "has no split key: give at least one"
             : splits.Length >= HashSlot.Count ? $"has {splits.Length} split keys: there can be {HashSlot.Count - 1}"
             : splits[0].Length == 0 ? "has an empty split key: no key is below it"
-            : splits.FirstOrDefault(s => s.Length > SplitKeyBytesMax) is { } large ? $"has a split key of {large.Length} bytes: one can have {SplitKeyBytesMax}"
+            : splits.FirstOrDefault(s => s.Length > SplitKeyBytesMax) is { } large
+            ? $"has a split key of {large.Length} bytes: one can have {SplitKeyBytesMax}"
             : splits.Sum(s => (long)s.Length) > SplitBytesMax ? $"has split keys of more than {SplitBytesMax} bytes together"
-            : splits.Zip(splits.Skip(1)).FirstOrDefault(p => p.First.AsSpan().SequenceEqual(p.Second)) is { First: { } twice } ? $"has the split key {Escape(twice)} twice"
+            : splits.Zip(splits.Skip(1))
+            .FirstOrDefault(p => p.First.AsSpan().SequenceEqual(p.Second)) is { First: { } twice }
+                ? $"has the split key {Escape(twice)} twice"
             : "";
         return problem.Length == 0 ? new(splits, PartitionKind.Range) : null;
     }

@@ -1,5 +1,5 @@
-// What a front end goes by, command after command: which slots its shard serves, and who serves the others. Immutable, so that one thread decides
-// about moves and another asks.
+// What a front end goes by, command after command: which slots its shard serves, and who serves the others. Immutable, so that one thread
+// decides about moves and another asks.
 using Slogger.Core.Identities;
 
 namespace Slogger.Core.Ownership;
@@ -30,7 +30,8 @@ public sealed class ServedSlots
     /// <summary>By a table.</summary>
     /// <param name="self">The shard.</param>
     /// <param name="map">The owners; null: they are not known.</param>
-    /// <param name="withheld">For each slot whether the shard owns it and does not serve it; null: it serves all that it owns. Not changed later.</param>
+    /// <param name="withheld">For each slot whether the shard owns it and does not serve it; null: it serves all that it owns. Not changed
+    /// later.</param>
     public ServedSlots(ShardId self, SlotMap? map, bool[]? withheld = null) => (_self, _map, _withheld) = (self, map, withheld);
 
     /// <summary>Whether a command on this slot may be forwarded now. O(1), allocates nothing.</summary>
@@ -47,5 +48,6 @@ public sealed class ServedSlots
     public bool Serves(HashSlot slot) => Ask(slot).Verdict == SlotVerdict.Serve;
 
     internal bool IsSame(SlotMap? map, bool[]? withheld) =>
-        (map is null || _map is null ? map == _map : map.Rows.SequenceEqual(_map.Rows)) && (_withheld ?? []).AsSpan().SequenceEqual(withheld ?? []);
+        (map is null || _map is null ? map == _map : map.Rows.SequenceEqual(_map.Rows))
+            && (_withheld ?? []).AsSpan().SequenceEqual(withheld ?? []);
 }

@@ -103,9 +103,11 @@ public sealed class SlotMap
         SlotRow before = default;
         foreach (SlotRow row in rows.OrderBy(r => r.Slots.First).ThenBy(r => r.Slots.Last))
         {
-            error = !row.Slots.IsValid || row.Slots.Last.Number >= slotCount ? $"{row.Slots.First} to {row.Slots.Last} of shard {row.Shard} is no range of slots: slots are 0 to {slotCount - 1}."
+            error = !row.Slots.IsValid || row.Slots.Last.Number >= slotCount
+                ? $"{row.Slots.First} to {row.Slots.Last} of shard {row.Shard} is no range of slots: slots are 0 to {slotCount - 1}."
                 : row.Shard.Number < 0 ? $"Slots {row.Slots} have the owner {row.Shard}: shards are numbered from 0."
-                : row.Slots.First.Number < next ? $"Slots {row.Slots} of shard {row.Shard} overlap slots {before.Slots} of shard {before.Shard}."
+                : row.Slots.First.Number < next
+                ? $"Slots {row.Slots} of shard {row.Shard} overlap slots {before.Slots} of shard {before.Shard}."
                 : row.Slots.First.Number > next ? NoOwner(next, row.Slots.First.Number - 1)
                 : null;
             if (error is not null) return null;
@@ -125,7 +127,8 @@ public sealed class SlotMap
         ShardId[] owners = (ShardId[])_owners.Clone();
         foreach (SlotRange range in slots)
         {
-            if (!range.IsValid || range.Last.Number >= owners.Length) throw new ArgumentException($"{range.First} to {range.Last} is no range of slots.", nameof(slots));
+            if (!range.IsValid || range.Last.Number >= owners.Length)
+                throw new ArgumentException($"{range.First} to {range.Last} is no range of slots.", nameof(slots));
             Array.Fill(owners, to, range.First.Number, range.Count);
         }
 

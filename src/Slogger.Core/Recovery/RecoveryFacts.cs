@@ -74,7 +74,8 @@ public sealed record RecoveryFacts
     /// <summary>What the operator chose.</summary>
     public SeedChoice Seed { get; init; }
 
-    /// <summary>Whether the operator could choose: for data that others may have put there, and so not for a store inside the proxy.</summary>
+    /// <summary>Whether the operator could choose: for data that others may have put there, and so not for a store inside the
+    /// proxy.</summary>
     public bool MaySeed { get; init; } = true;
 
     /// <summary>The shard has yet to join its cluster: it has served nobody, and no cut counts it.</summary>
@@ -126,15 +127,16 @@ public abstract record RecoveryDecision
     /// <summary>Begin with an empty store and an empty log.</summary>
     public sealed record FirstStartEmpty : RecoveryDecision;
 
-    /// <summary>Begin, or begin anew, with an empty store at a version that the cluster cannot go back behind: the shard has yet to join.</summary>
+    /// <summary>Begin, or begin anew, with an empty store at a version that the cluster cannot go back behind: the shard has yet to
+    /// join.</summary>
     public sealed record BeginToJoin(WorldPoint At) : RecoveryDecision;
 
     /// <summary>Adopt the store's data by a checkpoint while it serves; the log begins there. If a world-line is given it has
     /// to be started first, at the branch: the data is not the history that the cluster had.</summary>
     public sealed record TakeOverByCheckpoint(WorldLine? NewWorldLine, Version Branch) : RecoveryDecision;
 
-    /// <summary>Write the content of an older version as the next one: bring the store to that content, begin a world-line at the branch, and let
-    /// what is kept begin anew with it. Nothing is taken back: version numbers and cuts go on from where they were.</summary>
+    /// <summary>Write the content of an older version as the next one: bring the store to that content, begin a world-line at the branch,
+    /// and let what is kept begin anew with it. Nothing is taken back: version numbers and cuts go on from where they were.</summary>
     /// <param name="WorldLine">The world-line that begins.</param>
     /// <param name="Version">Whose content it is.</param>
     /// <param name="Branch">The last version that is proved. The branch is there, or where the other shards have it.</param>

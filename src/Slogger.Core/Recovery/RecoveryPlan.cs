@@ -65,7 +65,8 @@ public static class RecoveryPlan
         if (abandoned)
         {
             // The records above the branch are void, and the store may hold their effects.
-            if (facts.LastBelowBranch is not { } valid) return BelowCut(facts, "its version log has no boundary below the branch of the current world-line");
+            if (facts.LastBelowBranch is not { } valid)
+                return BelowCut(facts, "its version log has no boundary below the branch of the current world-line");
             last = valid;
         }
 
@@ -86,24 +87,26 @@ public static class RecoveryPlan
         };
     }
 
-    // An administrator has put an older version into the store. Neither the newest version nor the older one may win without a word: --seed stays in
-    // unit files, so it is no such word. To go on from the older one is a write like any other, so the cut need not go back (I2, I3).
+    // An administrator has put an older version into the store. Neither the newest version nor the older one may win without a word: --seed
+    // stays in unit files, so it is no such word. To go on from the older one is a write like any other, so the cut need not go back (I2,
+    // I3).
     private static RecoveryDecision AfterRestore(RecoveryFacts facts, RestoredState restored, Boundary last)
     {
         if (!restored.GoesOn)
         {
             return new RecoveryDecision.Refuse(
-                $"Shard {facts.Shard}: slogger restore has put version {restored.Version} into {facts.Store}, and the history goes up to version {last.Version}. "
-                + "Nothing was changed. Choose how to go on, with the --data and --metadata of this shard: "
-                + $"slogger restore --version {restored.Version} --keep goes on from version {restored.Version}, in a new world-line (what was done after it is undone); "
-                + "slogger restore --latest returns to the newest version. Then start again.");
+                $"Shard {facts.Shard}: slogger restore has put version {restored.Version} into {facts.Store}, and the history goes "
+                + $"up to version {last.Version}. Nothing was changed. Choose how to go on, with the --data and --metadata of this shard: "
+                + $"slogger restore --version {restored.Version} --keep goes on from version {restored.Version}, in a new world-line "
+                + "(what was done after it is undone); slogger restore --latest returns to the newest version. Then start again.");
         }
 
         if (restored.Version > last.Version)
         {
             return new RecoveryDecision.Refuse(
-                $"Shard {facts.Shard}: it is to go on from version {restored.Version}, but a recovery of the cluster has gone back to version {last.Version} since. "
-                + "Choose another version (slogger restore --list shows them), or return to the newest by slogger restore --latest.");
+                $"Shard {facts.Shard}: it is to go on from version {restored.Version}, but a recovery of the cluster has gone "
+                + $"back to version {last.Version} since. Choose another version (slogger restore --list shows them), or return to the "
+                + "newest by slogger restore --latest.");
         }
 
         return facts.Situation == StoreSituation.Foreign && !facts.Supervised && facts.Seed != SeedChoice.FromLog
@@ -111,7 +114,8 @@ public static class RecoveryPlan
                 $"Shard {facts.Shard}: it is to go on from version {restored.Version}, but {facts.Store} holds data of unknown origin. "
                 + "Nothing was changed. Give the Redis that was restored, or an empty one; --seed from-log replaces the data of this one.")
             // Nothing of this shard is in a world-line that it has not entered: whoever has begun it, this content can stand at its branch.
-            : restored.Begun == facts.Recorded.WorldLine ? new RecoveryDecision.GoOnFrom(restored.Begun, restored.Version, facts.Recorded.Version, Begins: false)
+            : restored.Begun == facts.Recorded.WorldLine
+            ? new RecoveryDecision.GoOnFrom(restored.Begun, restored.Version, facts.Recorded.Version, Begins: false)
             : new RecoveryDecision.GoOnFrom(facts.Recorded.WorldLine.Next, restored.Version, last.Version, Begins: true);
     }
 
@@ -122,10 +126,11 @@ public static class RecoveryPlan
             return new RecoveryDecision.TakeOverByCheckpoint(facts.Recorded.WorldLine.Next, facts.Recorded.Version);
         return new RecoveryDecision.Refuse(
             $"Shard {facts.Shard}: version {facts.Recorded.Version} of world-line {facts.Recorded.WorldLine} was committed, but {how}. "
-            + "Committed operations would be lost; this is not a torn tail. Check that --data is this shard's directory and that its disk is complete. "
+            + "Committed operations would be lost; this is not a torn tail. Check that --data is this shard's directory and that its disk "
+            + "is complete. "
             + (facts.MaySeed
-                ? $"If the log is gone for good, --seed from-redis makes the data that {facts.Store} holds now the truth, in a new world-line; "
-                    + "--seed from-log cannot help, since the log holds less than what was committed."
+                ? $"If the log is gone for good, --seed from-redis makes the data that {facts.Store} holds now the truth, in a "
+                    + "new world-line; --seed from-log cannot help, since the log holds less than what was committed."
                 : "Bring the directory back from a copy: what was committed is nowhere else."));
     }
 

@@ -33,6 +33,7 @@ public static class RollbackChoice
     public static RollbackBudget? BudgetFor(long fullUs, long unreadTailBytes)
     {
         long left = fullUs - (unreadTailBytes * 1000 / ReadBytesPerMillisecond);
-        return left <= 0 ? null : new RollbackBudget((int)Math.Min(BudgetMax, left / MicrosecondsPerKey), (int)Math.Min(BudgetMax, left / MicrosecondsPerCommand));
+        return left <= 0 ? null : new RollbackBudget((int)Math.Min(BudgetMax, left / MicrosecondsPerKey),
+            (int)Math.Min(BudgetMax, left / MicrosecondsPerCommand));
     }
 }

@@ -3,8 +3,8 @@ using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Replication;
 
-/// <summary>What a stream holds, and will hold: its receiver accepts nothing any more, and goes to no watermark but the final one (the paper's final message,
-/// section 5.6).</summary>
+/// <summary>What a stream holds, and will hold: its receiver accepts nothing any more, and goes to no watermark but the final one (the
+/// paper's final message, section 5.6).</summary>
 /// <param name="Number">The failover that it answers: the site epoch that this takes. 0: none.</param>
 /// <param name="Stream">The primary's shard.</param>
 /// <param name="Generation">Which life of the stream at the backup.</param>

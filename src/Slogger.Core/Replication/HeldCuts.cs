@@ -1,5 +1,5 @@
-// The recorded cuts that a receiver has heard of and its log does not reach yet. Bounded: when a backup catches up with hours of log, the first cut that it heard
-// of is reached first, so the oldest stay and the newest is replaced.
+// The recorded cuts that a receiver has heard of and its log does not reach yet. Bounded: when a backup catches up with hours of log, the
+// first cut that it heard of is reached first, so the oldest stay and the newest is replaced.
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Replication;

@@ -1,5 +1,5 @@
-// Positions in a shard's version log, as shipper and receiver speak of them (the paper's log indexes, section 5.1). What a log holds up to an
-// index is fixed: its bytes below the offset, and the ends of its versions up to the one closed. So a piece of a log is named by two of
+// Positions in a shard's version log, as shipper and receiver speak of them (the paper's log indexes, section 5.1). What a log holds up to
+// an index is fixed: its bytes below the offset, and the ends of its versions up to the one closed. So a piece of a log is named by two of
 // them, and neither machine ever touches a byte.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -7,8 +7,8 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Replication;
 
-/// <summary>How far a log goes: all bytes of the stream below an offset are there, and all versions up to one are closed there. Indexes of one
-/// history are ordered: neither goes back within a world-line, and a new one is later, although it keeps less.</summary>
+/// <summary>How far a log goes: all bytes of the stream below an offset are there, and all versions up to one are closed there. Indexes of
+/// one history are ordered: neither goes back within a world-line, and a new one is later, although it keeps less.</summary>
 /// <param name="WorldLine">The timeline that the log is in.</param>
 /// <param name="Offset">Bytes of history below it.</param>
 /// <param name="Closed">The last version closed.</param>
@@ -54,8 +54,8 @@ public readonly record struct LogBranch(WorldLine WorldLine, Version Version, lo
     public LogIndex Index => new(WorldLine, Offset, Version);
 }
 
-/// <summary>Names a shard's history: two logs with the same name hold parts of one stream. A log that begins anew has another one, and so has
-/// one whose stream went on with a gap: what is missing is in a checkpoint only, so a backup has to be seeded.</summary>
+/// <summary>Names a shard's history: two logs with the same name hold parts of one stream. A log that begins anew has another one, and so
+/// has one whose stream went on with a gap: what is missing is in a checkpoint only, so a backup has to be seeded.</summary>
 /// <param name="ReplicationId">Identity of the stream: 1 to 40 printable ASCII characters.</param>
 /// <param name="Offset">Where it began, or where it went on after its last gap: bytes of history before.</param>
 public readonly record struct StreamHistory(string ReplicationId, long Offset);

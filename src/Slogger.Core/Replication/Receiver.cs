@@ -1,21 +1,24 @@
-// The backup's half of shipping (the paper's BSA, section 5.3), for one stream: what goes into the backup's log, what of it counts, and how far the store
-// may follow.
+// The backup's half of shipping (the paper's BSA, section 5.3), for one stream: what goes into the backup's log, what of it counts, and how
+// far the store may follow.
 //
-// Pieces are taken in order, and wait in memory until the sender says that they are durable at the primary (`Durable`): so the log here is at any time a beginning
-// of the primary's, whoever owns the shard there, and nothing of it has to be taken back but by a world-line that begins. A later process of the primary may
-// go on otherwise than an earlier one has sent; what is still in memory is forgotten when it says hello.
+// Pieces are taken in order, and wait in memory until the sender says that they are durable at the primary (`Durable`): so the log here is
+// at any time a beginning of the primary's, whoever owns the shard there, and nothing of it has to be taken back but by a world-line that
+// begins. A later process of the primary may go on otherwise than an earlier one has sent; what is still in memory is forgotten when it
+// says hello.
 //
-// What counts is not how far the log goes, but the newest *recorded cut* that it reaches: a recovery of the primary may go back behind anything else (I4).
-// Each cut that the log has come to is noted in it, in order with the rest, and counts when the note is durable. So all that was ever reported is known again after a
-// crash of every backup process at once, when the primary cannot be asked any more.
+// What counts is not how far the log goes, but the newest *recorded cut* that it reaches: a recovery of the primary may go back behind
+// anything else (I4). Each cut that the log has come to is noted in it, in order with the rest, and counts when the note is durable. So all
+// that was ever reported is known again after a crash of every backup process at once, when the primary cannot be asked any more.
 //
 // What has to be durable, and where:
 // - the log's bytes, ends of versions and world-lines, and the notes of cuts (the last one is enough: restated in each new file's header);
-// - in SQL (SiteState): the newest sender, before it is answered, so that one that was deposed is refused for good (I6); the stream's generation; the site epoch, which
-//   a failover raises before it asks for final reports, so that a receiver that starts is frozen as the one before was.
-// Not: pieces in memory, cuts that the log does not reach yet, the watermark and what the store has of it. All that is told again, or less is known for a moment.
+// - in SQL (SiteState): the newest sender, before it is answered, so that one that was deposed is refused for good (I6); the stream's
+// generation; the site epoch, which a failover raises before it asks for final reports, so that a receiver that starts is frozen as the one
+// before was. Not: pieces in memory, cuts that the log does not reach yet, the watermark and what the store has of it. All that is told
+// again, or less is known for a moment.
 //
-// Contract with the caller: calls are serialised, effects performed in order. The log is this process's alone: who opens it shuts out all before.
+// Contract with the caller: calls are serialised, effects performed in order. The log is this process's alone: who opens it shuts out all
+// before.
 using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 
@@ -262,7 +265,8 @@ public sealed class Receiver
     {
         if (number != _site || _final == final) return;
         if (final > _held) throw new BrokenInvariantException($"I4: stream {Stream} holds {_held}, the final watermark is {final}");
-        if (final < _applied) throw new BrokenInvariantException($"I4: stream {Stream} is applied up to {_applied}, the final watermark is {final}");
+        if (final < _applied) throw new BrokenInvariantException(
+            $"I4: stream {Stream} is applied up to {_applied}, the final watermark is {final}");
         (_isFrozen, _final) = (true, final);
         ApplyUpTo(final, effects);
         if (_applied == final) Applied(final, effects);
@@ -285,7 +289,8 @@ public sealed class Receiver
     {
         Sender sender = hello.Sender;
         if (IsOlder(sender) && !Is(ShipMutation.OlderSenderAccepted)) effects.Add(Say(ShipReplyKind.NotLeader));
-        else if (hello.History != _start.History) NeedSeed($"the primary's log is of another history ({hello.History.ReplicationId} from {hello.History.Offset} on)", effects);
+        else if (hello.History != _start.History)
+            NeedSeed($"the primary's log is of another history ({hello.History.ReplicationId} from {hello.History.Offset} on)", effects);
         else if (sender == _current) effects.Add(Say(ShipReplyKind.Welcome));
         else if (Is(ShipMutation.SenderNotRecorded) || Is(ShipMutation.OlderSenderAccepted)) Accept(sender, effects);
         else effects.Add(new ReceiverEffect.NoteSender(sender));
@@ -353,7 +358,8 @@ public sealed class Receiver
         {
             // The primary has gone back behind the seed, which no cut had come to yet: what it holds is void.
             if (_start.Counts || _isCounted)
-                throw new BrokenInvariantException($"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at {_start.Base}");
+                throw new BrokenInvariantException(
+                    $"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at {_start.Base}");
             NeedSeed($"world-line {piece.To.WorldLine} keeps less than what it was seeded with", effects);
             return;
         }
@@ -395,7 +401,9 @@ public sealed class Receiver
         {
             _staged.Dequeue();
             _stagedBytes -= BytesOf(piece);
-            if (piece.IsBranch && piece.To.Closed < _noted.Version) throw new BrokenInvariantException($"I4: stream {Stream} holds the recorded cut {_noted}, and world-line {piece.To.WorldLine} begins at {piece.To}");
+            if (piece.IsBranch && piece.To.Closed < _noted.Version)
+                throw new BrokenInvariantException(
+                    $"I4: stream {Stream} holds the recorded cut {_noted}, and world-line {piece.To.WorldLine} begins at {piece.To}");
             _appended = piece.To;
             effects.Add(new ReceiverEffect.Append(piece));
         }
@@ -443,7 +451,8 @@ public sealed class Receiver
     }
 
     private ReceiverEffect.Reply Say(ShipReplyKind kind) =>
-        new(new(kind, Stream, Generation, _received, _durable, _held, _watermark, kind is ShipReplyKind.Ack or ShipReplyKind.Nack ? _echoUs : 0, _newest)
+        new(new(kind, Stream, Generation, _received, _durable, _held, _watermark,
+            kind is ShipReplyKind.Ack or ShipReplyKind.Nack ? _echoUs : 0, _newest)
         {
             Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null,
         });

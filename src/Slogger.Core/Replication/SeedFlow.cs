@@ -1,5 +1,5 @@
-// Sends a copy ahead of what its receiver asks for, so that a far link is full: SeedSource says what comes next, as if that were asked for already. The receiver takes the
-// chunks in order, and passes over all others (SeedSink); each ask says how far it has come.
+// Sends a copy ahead of what its receiver asks for, so that a far link is full: SeedSource says what comes next, as if that were asked for
+// already. The receiver takes the chunks in order, and passes over all others (SeedSink); each ask says how far it has come.
 namespace Slogger.Core.Replication;
 
 /// <summary>What of a copy is sent next. For one connection: another begins anew. Not thread-safe.</summary>
@@ -39,7 +39,8 @@ public sealed class SeedFlow(ShipperOptions options)
     /// <summary>The next chunk; null while nothing is to be sent.</summary>
     public SeedChunk? Next()
     {
-        if (Seed is not { } seed || _sent - HasBytes >= options.WindowBytes || (_sent == seed.Bytes && (_sent > 0 || _isEndSaid))) return null;
+        if (Seed is not { } seed || _sent - HasBytes >= options.WindowBytes || (_sent == seed.Bytes && (_sent > 0 || _isEndSaid)))
+            return null;
         SeedChunk chunk = SeedSource.Answer(new(seed.Generation, seed.Id, _sent), seed, options.PieceBytesMax)!.Value;
         _sent += chunk.Bytes;
         // An empty copy is known by its name alone.

@@ -1,5 +1,5 @@
-// The sender's rules for a copy of its store: when one that was taken may be offered, whether one that was offered is of any use still, and when it has done its work. What
-// the sender's log needs of the copy's offset is kept for as long (SeedTransfer).
+// The sender's rules for a copy of its store: when one that was taken may be offered, whether one that was offered is of any use still, and
+// when it has done its work. What the sender's log needs of the copy's offset is kept for as long (SeedTransfer).
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -36,7 +36,8 @@ public readonly record struct SeedTaken(WorldLine Line, StreamHistory History)
 /// <summary>Rules for a copy that is offered.</summary>
 public static class SeedOffer
 {
-    /// <summary>Whether a log goes on from a copy: of another history it is worthless, and so it is if a later world-line keeps less than it holds.</summary>
+    /// <summary>Whether a log goes on from a copy: of another history it is worthless, and so it is if a later world-line keeps less than
+    /// it holds.</summary>
     /// <param name="seed">The copy.</param>
     /// <param name="history">The log's history.</param>
     /// <param name="start">The first offset that the log still holds.</param>

@@ -1,5 +1,6 @@
-// A receiver that is being seeded: what is written of a copy, when it is made durable, and when the log may begin with it. All that it tells its source is what was
-// written; what counts when a process begins again is what was synced. So the copy is used only when a sync has come to its end.
+// A receiver that is being seeded: what is written of a copy, when it is made durable, and when the log may begin with it. All that it
+// tells its source is what was written; what counts when a process begins again is what was synced. So the copy is used only when a sync
+// has come to its end.
 namespace Slogger.Core.Replication;
 
 /// <summary>What a sync of a copy will have made durable.</summary>

@@ -1,22 +1,25 @@
-// How a backup comes by the state of a shard that its log does not reach back to (the paper, section 5.5.5): a copy of the store at an offset of the stream, in
-// chunks; then the log goes on from there (Shipper). The receiver asks for what it lacks, so a transfer goes on after any break, of either side, with what is on its disk.
-// The source may have another copy by then: it begins anew. What it has must go on to exist at the primary until the transfer ends, and so must the log from there.
+// How a backup comes by the state of a shard that its log does not reach back to (the paper, section 5.5.5): a copy of the store at an
+// offset of the stream, in chunks; then the log goes on from there (Shipper). The receiver asks for what it lacks, so a transfer goes on
+// after any break, of either side, with what is on its disk. The source may have another copy by then: it begins anew. What it has must go
+// on to exist at the primary until the transfer ends, and so must the log from there.
 //
-// A copy belongs to no version: it holds part of the one that was open. The first version that the log on top of it can be brought to is the first whose end lies behind it
-// (Floor). Until a recorded cut has come to that, the store is not loaded, and the stream does not count (I7). A world-line that branches off before the copy's offset makes
-// it worthless: then its source has it no more.
+// A copy belongs to no version: it holds part of the one that was open. The first version that the log on top of it can be brought to is
+// the first whose end lies behind it (Floor). Until a recorded cut has come to that, the store is not loaded, and the stream does not count
+// (I7). A world-line that branches off before the copy's offset makes it worthless: then its source has it no more.
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Replication;
 
 /// <summary>A copy of a shard's store.</summary>
 /// <param name="Id">Names it; no two are called alike.</param>
-/// <param name="Generation">The life of the stream that it was made for. It is made anew for each: so all that the stream has held before, and may have let others apply, lies below its floor.</param>
+/// <param name="Generation">The life of the stream that it was made for. It is made anew for each: so all that the stream has held before,
+/// and may have let others apply, lies below its floor.</param>
 /// <param name="Bytes">Its length.</param>
 /// <param name="History">The history of the log on top of it.</param>
 /// <param name="Base">Where that begins: at the copy's offset.</param>
-/// <param name="Floor">The first version whose end is at or behind the copy's offset. The shard knows it a version later than the copy itself. Not before that is durable there is the copy offered:
-/// else a crash of the shard could have it go on without what the copy holds.</param>
+/// <param name="Floor">The first version whose end is at or behind the copy's offset. The shard knows it a version later than the copy
+/// itself. Not before that is durable there is the copy offered: else a crash of the shard could have it go on without what the copy
+/// holds.</param>
 public sealed record Seed(string Id, long Generation, long Bytes, StreamHistory History, LogIndex Base, WorldPoint Floor)
 {
     /// <summary>CRC-32C of it: one that has another is not loaded.</summary>
@@ -82,14 +85,16 @@ public sealed class SeedSink
     /// <summary>How much of it is here.</summary>
     public long HasBytes { get; private set; }
 
-    /// <summary>Whether all of it is here: once it is durable the log begins at its base, and SQL is told (<see cref="Slogger.Core.Sites.SiteState.Seeded"/>).</summary>
+    /// <summary>Whether all of it is here: once it is durable the log begins at its base, and SQL is told
+    /// (<see cref="Slogger.Core.Sites.SiteState.Seeded"/>).</summary>
     public bool IsComplete => Seed is not null && HasBytes == Seed.Bytes;
 
     /// <summary>What to ask for; again after a while without an answer.</summary>
     public SeedAsk Ask => new(_generation, Seed?.Id, HasBytes);
 
     /// <summary>A piece has come.</summary>
-    /// <returns>Whether it is to be written, at its place. If that is the beginning, whatever there was is of another copy: it is to be deleted first, durably.</returns>
+    /// <returns>Whether it is to be written, at its place. If that is the beginning, whatever there was is of another copy: it is to be
+    /// deleted first, durably.</returns>
     public bool Take(in SeedChunk chunk)
     {
         if (chunk.Seed.Generation != _generation) return false;

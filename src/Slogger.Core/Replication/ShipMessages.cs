@@ -21,10 +21,12 @@ public abstract record ShipRequest(ShardId Stream, Sender Sender)
     /// <param name="Stream">The primary's shard.</param>
     /// <param name="Sender">Who ships.</param>
     /// <param name="From">Where it begins: what was sent before ends there.</param>
-    /// <param name="To">Where it ends. In a later world-line than its beginning: that begins there, and nothing else is in the piece.</param>
-    /// <param name="Durable">Up to here the primary itself has its log durable. What lies beyond is not to be relied upon yet: a crash may have
-    /// the shard go on otherwise.</param>
-    /// <param name="Cut">The newest cut that is recorded in the primary's SQL. Not what the shard has durable: a recovery may go back behind that.</param>
+    /// <param name="To">Where it ends. In a later world-line than its beginning: that begins there, and nothing else is in the
+    /// piece.</param>
+    /// <param name="Durable">Up to here the primary itself has its log durable. What lies beyond is not to be relied upon yet: a crash may
+    /// have the shard go on otherwise.</param>
+    /// <param name="Cut">The newest cut that is recorded in the primary's SQL. Not what the shard has durable: a recovery may go back
+    /// behind that.</param>
     /// <param name="SentUs">When, by the shipper's monotonic clock. Microseconds.</param>
     public sealed record Piece(ShardId Stream, Sender Sender, LogIndex From, LogIndex To, LogIndex Durable, WorldPoint Cut, long SentUs)
         : ShipRequest(Stream, Sender)
@@ -36,7 +38,8 @@ public abstract record ShipRequest(ShardId Stream, Sender Sender)
         public bool IsBranch => From.WorldLine < To.WorldLine;
     }
 
-    /// <summary>The shipper cannot go on with a life of the stream: its log does not reach back to it, or was never where that is.</summary>
+    /// <summary>The shipper cannot go on with a life of the stream: its log does not reach back to it, or was never where that
+    /// is.</summary>
     /// <param name="Stream">The primary's shard.</param>
     /// <param name="Sender">Who ships.</param>
     /// <param name="Generation">Which life. If that is over by now it is late, and nothing is done.</param>
@@ -64,8 +67,8 @@ public enum ShipReplyKind : byte
     /// <summary>The receiver does not know the sender (any more): say hello.</summary>
     WhoAreYou,
 
-    /// <summary>A later process or site ships this stream (<see cref="ShipReply.Newest"/>), or this site is no backup any more. Whoever hears of a
-    /// higher site epoch than its own is deposed.</summary>
+    /// <summary>A later process or site ships this stream (<see cref="ShipReply.Newest"/>), or this site is no backup any more. Whoever
+    /// hears of a higher site epoch than its own is deposed.</summary>
     NotLeader,
 
     /// <summary>The receiver has no log of this history, or what it was seeded with is void: it has to be seeded.</summary>
@@ -75,17 +78,21 @@ public enum ShipReplyKind : byte
 /// <summary>From a receiver. Each says all that there is to know, so that any later one makes up for one that was lost.</summary>
 /// <param name="Kind">What it says.</param>
 /// <param name="Stream">The primary's shard.</param>
-/// <param name="Generation">Which life of the stream at the backup: each seeding begins another. What an earlier one had durable is gone.</param>
+/// <param name="Generation">Which life of the stream at the backup: each seeding begins another. What an earlier one had durable is
+/// gone.</param>
 /// <param name="Received">The paper's append-indx: everything up to here was received in order.</param>
-/// <param name="Durable">The paper's commit-indx: up to here the backup has it durable, and the primary need not keep it for the backup.</param>
+/// <param name="Durable">The paper's commit-indx: up to here the backup has it durable, and the primary need not keep it for the
+/// backup.</param>
 /// <param name="Held">The newest recorded cut that this stream holds durably.</param>
 /// <param name="Watermark">The newest watermark that the receiver has heard of: durable at the backup as a whole.</param>
-/// <param name="EchoUs">The <see cref="ShipRequest.Piece.SentUs"/> of a piece that the receiver had, as this shard's receiver, when it sent this; 0: of none.
-/// The site lease runs from there (<see cref="SiteLease"/>).</param>
+/// <param name="EchoUs">The <see cref="ShipRequest.Piece.SentUs"/> of a piece that the receiver had, as this shard's receiver, when it sent
+/// this; 0: of none. The site lease runs from there (<see cref="SiteLease"/>).</param>
 /// <param name="Newest">The newest sender that the receiver knows of.</param>
 public sealed record ShipReply(
-    ShipReplyKind Kind, ShardId Stream, long Generation, LogIndex Received, LogIndex Durable, WorldPoint Held, WorldPoint Watermark, long EchoUs, Sender Newest)
+    ShipReplyKind Kind, ShardId Stream, long Generation, LogIndex Received, LogIndex Durable, WorldPoint Held, WorldPoint Watermark,
+        long EchoUs, Sender Newest)
 {
-    /// <summary>With <see cref="ShipReplyKind.NeedsSeed"/>: what the receiver lacks of the copy that it is being seeded with. Null: it is not being seeded (yet).</summary>
+    /// <summary>With <see cref="ShipReplyKind.NeedsSeed"/>: what the receiver lacks of the copy that it is being seeded with. Null: it is
+    /// not being seeded (yet).</summary>
     public SeedAsk? Ask { get; init; }
 }

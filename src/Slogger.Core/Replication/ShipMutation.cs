@@ -1,5 +1,5 @@
-// Deliberate faults, each one line of the machines of disaster recovery switched. Only tests can select one: they prove that the checks would
-// notice if the line were wrong. Production always runs with None.
+// Deliberate faults, each one line of the machines of disaster recovery switched. Only tests can select one: they prove that the checks
+// would notice if the line were wrong. Production always runs with None.
 namespace Slogger.Core.Replication;
 
 internal enum ShipMutation
@@ -15,7 +15,8 @@ internal enum ShipMutation
     /// <summary>Receiver: what was received goes into the log before the primary has it durable.</summary>
     AppendsUnconfirmed,
 
-    /// <summary>Receiver: what an earlier process of the primary has sent, and never had durable, stays beside what a later one sends.</summary>
+    /// <summary>Receiver: what an earlier process of the primary has sent, and never had durable, stays beside what a later one
+    /// sends.</summary>
     StagedOutlivesSender,
 
     /// <summary>Receiver: older senders are listened to.</summary>
@@ -102,7 +103,8 @@ internal enum ShipMutation
     /// <summary>Receiver: a world-line that keeps less than the copy held goes into the log like any other.</summary>
     BehindSeedAccepted,
 
-    /// <summary>Shipper: after a new connection it goes on behind what was sent over the last one, and is deaf to a receiver that misses something.</summary>
+    /// <summary>Shipper: after a new connection it goes on behind what was sent over the last one, and is deaf to a receiver that misses
+    /// something.</summary>
     ResendForgotten,
 
     /// <summary>Seeds: the log begins with a copy that is not durable.</summary>

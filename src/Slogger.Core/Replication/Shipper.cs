@@ -1,9 +1,9 @@
-// The primary's half of shipping (the paper's PSA, section 5.2): which piece of a shard's log goes to the backup next, and with what. It holds
-// nothing that has to survive: all of it is built anew from the receiver's answer.
+// The primary's half of shipping (the paper's PSA, section 5.2): which piece of a shard's log goes to the backup next, and with what. It
+// holds nothing that has to survive: all of it is built anew from the receiver's answer.
 //
-// The log is sent as soon as it has arrived from the store, before it is durable here, so that the way to the backup hides the sync. Each message
-// says how far it *is* durable here, and the receiver takes nothing into its own log before that: a crash of this shard may have it go on with
-// other versions than were sent. So what the backup's log holds never has to be taken back but by a world-line that begins.
+// The log is sent as soon as it has arrived from the store, before it is durable here, so that the way to the backup hides the sync. Each
+// message says how far it *is* durable here, and the receiver takes nothing into its own log before that: a crash of this shard may have it
+// go on with other versions than were sent. So what the backup's log holds never has to be taken back but by a world-line that begins.
 //
 // Contract with the caller
 // - Calls are serialised; the log is told of in order: Appended and Branched as it goes on, Synced when it is durable.
@@ -58,7 +58,8 @@ public sealed class Shipper
     private WorldPoint _cut;
     private WorldPoint _cutSent;
     private readonly Queue<LogIndex> _unconfirmed = new();   // ends of pieces that were sent, and are not durable here
-    private Version _confirmed;        // the last version that the receiver can take in: with the piece that ends it, or a later one, durable here
+    // the last version that the receiver can take in: with the piece that ends it, or a later one, durable here
+    private Version _confirmed;
     private bool _owesDurable;         // a cut was sent, and what it covers could not be taken in yet
     private LogIndex _backTo;          // where a nack has had it go back to, and when
     private long _backUs = long.MinValue / 2;
@@ -77,13 +78,15 @@ public sealed class Shipper
     /// <param name="end">Up to where the log goes; all of it is durable.</param>
     /// <param name="cut">The recorded cut.</param>
     /// <param name="options">Bounds.</param>
-    public Shipper(ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, long start, LogIndex end, WorldPoint cut, ShipperOptions options)
+    public Shipper(ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, long start, LogIndex end,
+        WorldPoint cut, ShipperOptions options)
         : this(stream, self, history, branches, start, end, cut, options, ShipMutation.None)
     {
     }
 
     internal Shipper(
-        ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, long start, LogIndex end, WorldPoint cut, ShipperOptions options, ShipMutation mutation)
+        ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, long start, LogIndex end, WorldPoint cut,
+            ShipperOptions options, ShipMutation mutation)
     {
         (_stream, _self, _history, _options, _mutation) = (stream, self, history, options, mutation);
         _branches = [.. branches];
@@ -105,19 +108,21 @@ public sealed class Shipper
     /// <summary>Bytes that are on their way to the receiver.</summary>
     public long WindowUsed => _inFlightBytes;
 
-    /// <summary>Bytes of the log that are kept for the backup, as far as they count. Before it has answered nobody knows what it needs of what there was: that does not.</summary>
+    /// <summary>Bytes of the log that are kept for the backup, as far as they count. Before it has answered nobody knows what it needs of
+    /// what there was: that does not.</summary>
     public long Kept => KeepFrom is { } from ? _end.Offset - (_hasAnswered ? from : Math.Max(from, _began)) : 0;
 
     /// <summary>What the backup as a whole has durable, and will never lose: what a commit of scope `backup` waits for.</summary>
     public WorldPoint Watermark { get; private set; }
 
-    /// <summary>The log is needed from this offset on; null: nothing of it is. What is not durable at the backup may not be trimmed, nor what a seed
-    /// that is being sent begins at (the driver's business).</summary>
+    /// <summary>The log is needed from this offset on; null: nothing of it is. What is not durable at the backup may not be trimmed, nor
+    /// what a seed that is being sent begins at (the driver's business).</summary>
     public long? KeepFrom => State switch
     {
         ShipperState.Detached or ShipperState.Deposed or ShipperState.AwaitsSeed => null,
         // Before the first answer: all that there is.
-        _ => Math.Max(_start, _backedUp.WorldLine < _end.WorldLine && BranchAfter(_backedUp.WorldLine) is { } branch ? Math.Min(branch.Offset, _backedUp.Offset) : _backedUp.Offset),
+        _ => Math.Max(_start, _backedUp.WorldLine < _end.WorldLine && BranchAfter(_backedUp.WorldLine) is { } branch
+            ? Math.Min(branch.Offset, _backedUp.Offset) : _backedUp.Offset),
     };
 
     /// <summary>The log goes up to here now, durable or not.</summary>
@@ -198,7 +203,8 @@ public sealed class Shipper
             case ShipReplyKind.NeedsSeed:
                 if (!isGreeting && (State != ShipperState.Shipping || reply.Generation != Generation)) break;
                 Generation = reply.Generation;
-                AwaitSeed(reply.Ask is { } ask ? new ShipperEffect.Copy(ask) : SeedFor("the backup has no log of this shard's history, or of what it was seeded with none that counts"), effects);
+                AwaitSeed(reply.Ask is { } ask ? new ShipperEffect.Copy(ask)
+                    : SeedFor("the backup has no log of this shard's history, or of what it was seeded with none that counts"), effects);
                 break;
             case ShipReplyKind.WhoAreYou:
                 if (State == ShipperState.Shipping) Greet(nowUs, effects);
@@ -209,7 +215,8 @@ public sealed class Shipper
             case ShipReplyKind.Ack or ShipReplyKind.Nack when State == ShipperState.Shipping && reply.Generation == Generation:
                 Learn(reply);
                 Acknowledged(reply.Received, nowUs);
-                if (reply.Kind == ShipReplyKind.Nack && _mutation != ShipMutation.ResendForgotten && (reply.Received != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(reply.Received, nowUs);
+                if (reply.Kind == ShipReplyKind.Nack && _mutation != ShipMutation.ResendForgotten
+                    && (reply.Received != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(reply.Received, nowUs);
                 break;
         }
     }
@@ -329,14 +336,15 @@ public sealed class Shipper
             _sent = to;
         }
 
-        // Idle shards speak too: the watermark is the least of what is known of all streams. What is durable here is news only with a cut: until then the receiver could not
-        // count it, and it takes in both at once.
+        // Idle shards speak too: the watermark is the least of what is known of all streams. What is durable here is news only with a cut:
+        // until then the receiver could not count it, and it takes in both at once.
         bool isNews = Cut > _cutSent || (_owesDurable && Confirm() >= _cutSent.Version);
         if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
     }
 
     // Ends of versions behind nothing new are of no use before there is a cut; they go with that.
-    private bool MayWait(in LogIndex from, in LogIndex to, long nowUs) => to.Offset == from.Offset && to.WorldLine == from.WorldLine && Cut <= _cutSent && nowUs - _sentUs < _options.HeartbeatUs;
+    private bool MayWait(in LogIndex from, in LogIndex to, long nowUs) =>
+        to.Offset == from.Offset && to.WorldLine == from.WorldLine && Cut <= _cutSent && nowUs - _sentUs < _options.HeartbeatUs;
 
     private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;
 
@@ -365,7 +373,8 @@ public sealed class Shipper
     private LogIndex? EndOfNext(IShippedLog log)
     {
         // What is durable here the receiver takes in at once; together with what is not it would wait for that.
-        if (_sent.WorldLine == _end.WorldLine) return _sent < _end ? log.EndOfPiece(_sent, _sent < _durable ? _durable : _end, _options.PieceBytesMax) : _sent;
+        if (_sent.WorldLine == _end.WorldLine) return _sent < _end
+            ? log.EndOfPiece(_sent, _sent < _durable ? _durable : _end, _options.PieceBytesMax) : _sent;
         // Nothing that a later world-line has made void is sent any more; what it keeps of this one is, and then its beginning.
         if (BranchAfter(_sent.WorldLine) is not { } branch) return null;
         if (_sent.Offset <= branch.Offset && _sent.Closed < branch.Version)

@@ -10,12 +10,13 @@ public abstract record ShipperEffect
     {
     }
 
-    /// <summary>Send it. To a piece that is no heartbeat and no branch the driver adds the bytes of the stream from its beginning to its end, and the ends of
-    /// the versions after its beginning's up to its end's. If the log no longer has them as they were (a world-line has begun meanwhile), it sends nothing:
-    /// the machine hears of that, and of the loss.</summary>
+    /// <summary>Send it. To a piece that is no heartbeat and no branch the driver adds the bytes of the stream from its beginning to its
+    /// end, and the ends of the versions after its beginning's up to its end's. If the log no longer has them as they were (a world-line
+    /// has begun meanwhile), it sends nothing: the machine hears of that, and of the loss.</summary>
     public sealed record Send(ShipRequest Request) : ShipperEffect;
 
-    /// <summary>The backup has no use for this log any more: it has to be seeded. Tell the receiver (<see cref="ShipRequest.WantsSeed"/>). Said again until it is.</summary>
+    /// <summary>The backup has no use for this log any more: it has to be seeded. Tell the receiver (<see cref="ShipRequest.WantsSeed"/>).
+    /// Said again until it is.</summary>
     /// <param name="Generation">The life of the stream that is over (<see cref="Slogger.Core.Sites.SiteState.Reseed"/>).</param>
     /// <param name="Why">For a person.</param>
     public sealed record Seed(long Generation, string Why) : ShipperEffect;
@@ -36,6 +37,7 @@ public abstract record ShipperEffect
     /// <summary>A later process owns the shard: end.</summary>
     public sealed record ShardTaken(Sender By) : ShipperEffect;
 
-    /// <summary>Another site is the primary now: note that in the site's SQL, and end. Nothing may be served or committed here any more.</summary>
+    /// <summary>Another site is the primary now: note that in the site's SQL, and end. Nothing may be served or committed here any
+    /// more.</summary>
     public sealed record SiteDeposed(Sender By) : ShipperEffect;
 }

@@ -19,14 +19,15 @@ public sealed record ShipperOptions
     /// <summary>Pieces that are not acknowledged yet at most. Default 64.</summary>
     public int PiecesMax { get; init; } = 64;
 
-    /// <summary>Bytes that are not acknowledged yet at most: a link of 1 Gbit/s and 50 ms holds 6 MB. Default 8 MB; the receiver keeps as much in memory.</summary>
+    /// <summary>Bytes that are not acknowledged yet at most: a link of 1 Gbit/s and 50 ms holds 6 MB. Default 8 MB; the receiver keeps as
+    /// much in memory.</summary>
     public long WindowBytes { get; init; } = 8L << 20;
 
     /// <summary>Without an answer for so long, what was sent counts as lost. Microseconds. Default 300 ms: several round trips.</summary>
     public long ResendUs { get; init; } = 300_000;
 
-    /// <summary>After so long without a message an empty one goes, so that the recorded cut is known at the backup, and lease and connection live. Microseconds.
-    /// Default 50 ms. A cut that moves goes at once.</summary>
+    /// <summary>After so long without a message an empty one goes, so that the recorded cut is known at the backup, and lease and
+    /// connection live. Microseconds. Default 50 ms. A cut that moves goes at once.</summary>
     public long HeartbeatUs { get; init; } = 50_000;
 
     /// <summary>So much of the log may be kept for the backup, in bytes. Default 4 GB.</summary>

@@ -1,6 +1,6 @@
-// Operations that need no batch: the session's caller shares its process with the shard (DPR, section 5: co-location), and has executed them at once.
-// They are told of afterwards, many at a time. So what was answered meanwhile by others, on another thread, is not what they had to follow:
-// that the shard's version was no earlier than what their caller had seen is checked where they are executed.
+// Operations that need no batch: the session's caller shares its process with the shard (DPR, section 5: co-location), and has executed
+// them at once. They are told of afterwards, many at a time. So what was answered meanwhile by others, on another thread, is not what they
+// had to follow: that the shard's version was no earlier than what their caller had seen is checked where they are executed.
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
@@ -24,7 +24,8 @@ public sealed partial class ClientSession
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(count, 1);
         if (line != WorldLine || version <= Version.Zero)
-            throw new BrokenInvariantException($"I5: session {Id}, in world-line {WorldLine}, has executed operations in version {version} of world-line {line}.");
+            throw new BrokenInvariantException(
+                $"I5: session {Id}, in world-line {WorldLine}, has executed operations in version {version} of world-line {line}.");
         ViewOf(shard).IsUsed = true;
         Sequence first = new(Begun.Number + 1);
         Begun = new(Begun.Number + count);
@@ -35,8 +36,8 @@ public sealed partial class ClientSession
         if (version <= CutOf(shard.Number)) MovePrefix();
     }
 
-    /// <summary>What the session has seen at other shards, as the dependencies of a header: to be told to the shard at once, before the next
-    /// operation is executed there. What batches on their way to it say does not count, since they may come later.</summary>
+    /// <summary>What the session has seen at other shards, as the dependencies of a header: to be told to the shard at once, before the
+    /// next operation is executed there. What batches on their way to it say does not count, since they may come later.</summary>
     /// <param name="shard">Where.</param>
     /// <param name="learned">What <see cref="Learned"/> was when the shard was told last; 0: never.</param>
     public ReadOnlyMemory<Dependency> DependenciesSince(ShardId shard, long learned)

@@ -35,7 +35,8 @@ public sealed partial class ClientSession
     {
         if (!IsNews(abandoned, next)) return null;
         for (int s = byShard.Length; s < _shards.Length; s++)
-            if (_shards[s].IsUsed) throw new ArgumentException($"The branch says nothing of shard {s}, which session {Id} has used.", nameof(byShard));
+            if (_shards[s].IsUsed) throw new ArgumentException(
+                $"The branch says nothing of shard {s}, which session {Id} has used.", nameof(byShard));
         for (int s = 0; s < byShard.Length; s++) CheckBranch(next, s, byShard[s]);
         for (int s = 0; s < byShard.Length; s++) _shards[s].Cut = byShard[s];
         return Settle(next);

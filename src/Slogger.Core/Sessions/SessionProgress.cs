@@ -236,11 +236,13 @@ public sealed class SessionProgress
             if (lower < tail.Lower)
             {
                 // A session's operations are executed in order: none earlier than the one before it.
-                if (upper != Unknown) throw new ArgumentOutOfRangeException(nameof(lower), $"Version {lower} after {tail.Lower}: exact versions of a session never decrease.");
+                if (upper != Unknown) throw new ArgumentOutOfRangeException(
+                    nameof(lower), $"Version {lower} after {tail.Lower}: exact versions of a session never decrease.");
                 lower = tail.Lower;
             }
 
-            bool same = lower == tail.Lower || (_mutation == SessionMutation.RunsMerge && lower.Number == tail.Lower.Number + 1 && upper != Unknown);
+            bool same = lower == tail.Lower
+                || (_mutation == SessionMutation.RunsMerge && lower.Number == tail.Lower.Number + 1 && upper != Unknown);
             if (same && (upper == tail.Upper || (_mutation == SessionMutation.RunsMerge && upper != Unknown && tail.Upper != Unknown)))
             {
                 tail.Last = Forwarded = last;

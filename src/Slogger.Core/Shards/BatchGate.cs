@@ -22,7 +22,8 @@ namespace Slogger.Core.Shards;
 public sealed record BatchGateOptions
 {
     /// <summary>How far the clocks of two shards may be apart, in microseconds: e. Default 0: batches never wait for the
-    /// clock and replies of a version that has begun are not held, which keeps order in real time only where one clock serves all shards.</summary>
+    /// clock and replies of a version that has begun are not held, which keeps order in real time only where one clock serves all
+    /// shards.</summary>
     public long ClockErrorUs { get; init; }
 
     /// <summary>A version that opens later than this from now, in microseconds, was not given out by a sane shard. Default
@@ -119,7 +120,8 @@ public sealed class BatchGate
         if (header.AtLeast > shard.Grid.VersionAt(furthestUs))
             return new(furthestUs <= shard.GridValidUntilUs ? GateVerdict.RefuseAhead : GateVerdict.WaitForGrid);
         long opensUs = shard.Grid.StartOf(header.AtLeast), aheadUs = opensUs - now.Microseconds;
-        // This grid may not hold any more, and the version may have opened elsewhere much sooner. A clock that is set by it would be ahead of all others.
+        // This grid may not hold any more, and the version may have opened elsewhere much sooner. A clock that is set by it would be ahead
+        // of all others.
         if (opensUs > shard.GridValidUntilUs && _mutation != GateMutation.OldGridTranslates) return new(GateVerdict.WaitForGrid);
         // Due by this clock already: there is nothing to wait for but the shard's own closing.
         return aheadUs > 0 && aheadUs <= _options.ClockErrorUs
@@ -133,7 +135,8 @@ public sealed class BatchGate
     /// <param name="version">The highest version of the reply.</param>
     /// <param name="grid">The cluster's clock grid.</param>
     public HybridTimestamp HoldReplyUntil(Version version, VersionGrid grid) =>
-        _mutation == GateMutation.OneClockHoldsNothing && _options.ClockErrorUs == 0 ? default : HybridTimestamp.Of(grid.StartOf(version) + _options.ClockErrorUs, 0);
+        _mutation == GateMutation.OneClockHoldsNothing && _options.ClockErrorUs == 0 ? default
+            : HybridTimestamp.Of(grid.StartOf(version) + _options.ClockErrorUs, 0);
 
     /// <summary>The reply to a batch that was executed.</summary>
     /// <param name="header">Its header.</param>
@@ -152,14 +155,16 @@ public sealed class BatchGate
         foreach (VersionRun run in runs)
         {
             if (run.Version < atLeast)
-                throw new BrokenInvariantException($"I1: session {header.Session}: of a batch from operation {header.First} on, some was executed in version {run.Version}, although version {atLeast} had been seen before.");
+                throw new BrokenInvariantException($"I1: session {header.Session}: of a batch from operation {header.First} on, some was "
+                    + $"executed in version {run.Version}, although version {atLeast} had been seen before.");
             atLeast = run.Version;
             count += run.Count;
             if (last >= 0 && runs[last].Version == run.Version) runs[last] = new(runs[last].Count + run.Count, run.Version);
             else runs[++last] = run;
         }
 
-        if (count != header.Count) throw new ArgumentException($"A batch of {header.Count} operations was answered as one of {count}.", nameof(executed));
+        if (count != header.Count)
+            throw new ArgumentException($"A batch of {header.Count} operations was answered as one of {count}.", nameof(executed));
         return new(header.WorldLine, executed[..(last + 1)], cut);
     }
 }

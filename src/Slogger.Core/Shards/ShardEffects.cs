@@ -68,7 +68,8 @@ public sealed class ShardEffects
     /// <summary>Forgets all.</summary>
     public void Clear() => Count = 0;
 
-    internal void Add(ShardEffectKind kind, Marker marker = default, Boundary boundary = default, WorldPoint point = default, string? text = null,
+    internal void Add(ShardEffectKind kind, Marker marker = default, Boundary boundary = default, WorldPoint point = default,
+        string? text = null,
         DurableClaim claim = default)
     {
         if (Count == Capacity) throw new InvalidOperationException("The effects of earlier inputs have not been taken and cleared.");

@@ -8,7 +8,8 @@ namespace Slogger.Core.Shards;
 public sealed partial class ShardMachine
 {
     private long _lastAppendUs;
-    private ShardStage _empty;         // in the present world-line, up to this version nothing has happened since the last boundary; and when that was seen
+    // in the present world-line, up to this version nothing has happened since the last boundary; and when that was seen
+    private ShardStage _empty;
     private Version _syncRequested;
     private long _syncRequestedAtUs;
     private bool _unsyncedWrites;
@@ -18,7 +19,8 @@ public sealed partial class ShardMachine
         if (_dirty)
         {
             // Requests were forwarded at a time that may have another number in the grid that is to come.
-            if (_mode == ShardMode.Stopping && _grid.VersionAt(_now.Microseconds) > LastKnown && !Is(ShardMutation.EndsLateVersionsEarly)) return;
+            if (_mode == ShardMode.Stopping && _grid.VersionAt(_now.Microseconds) > LastKnown && !Is(ShardMutation.EndsLateVersionsEarly))
+                return;
             Version slot = _mode == ShardMode.Stopping ? Version.Max(SlotAt(_now), LastForwarded().Next) : SlotAt(_now);
             // All that is not closed yet is closed with it, up to the last version that this store can be restored to. The
             // label of what was forwarded last must be within, or the boundary would say less than it holds.
@@ -40,11 +42,13 @@ public sealed partial class ShardMachine
 
         Version last = RoundDown(_open.Previous);
         // Others' commits wait for this shard's versions, and its clients for those of what they have read.
-        bool due = _mode == ShardMode.Stopping || (_awaited && (_options.HasPeers || _forwardedIn > _last.Version)) || _now.Microseconds - _lastAppendUs >= _options.EmptyRunIntervalUs;
+        bool due = _mode == ShardMode.Stopping || (_awaited && (_options.HasPeers || _forwardedIn > _last.Version))
+            || _now.Microseconds - _lastAppendUs >= _options.EmptyRunIntervalUs;
         if (due && last > _last.Version) AppendEmptyRun(last, effects);
     }
 
-    // An ordered end closes the version that is open before its time; one that is open beyond its time holds what others count to later ones.
+    // An ordered end closes the version that is open before its time; one that is open beyond its time holds what others count to later
+    // ones.
     private Version LastForwarded()
     {
         if (_awaitedEnd == default || Is(ShardMutation.EndsLateVersionsEarly)) return RoundUp(_open);
@@ -102,7 +106,8 @@ public sealed partial class ShardMachine
     {
         _unsyncedWrites |= _options.Mode != CommitMode.Log || offset - _last.Offset > Marker.StreamBytesMax;
         // Nobody has waited for the versions before those that the marker closes: they end where the last one did, not with these.
-        if (_options.Mode == CommitMode.Log && RoundDown(_empty.Version) > _last.Version) NoteEmptyRun(RoundDown(_empty.Version), _empty.At, effects);
+        if (_options.Mode == CommitMode.Log && RoundDown(_empty.Version) > _last.Version)
+            NoteEmptyRun(RoundDown(_empty.Version), _empty.At, effects);
         NoteGap(marker.Closed);
         _last = new(_worldLine, marker.Closed, offset, database, marker.Time);
         _lastAppendUs = _now.Microseconds;
@@ -147,7 +152,8 @@ public sealed partial class ShardMachine
     private void RequestSync(ShardEffects effects)
     {
         if (_last.Version <= _syncRequested) return;
-        long interval = IsHurried(ShardMutation.AwaitedSyncIsPutOff) ? 0 : _unsyncedWrites ? _options.SyncIntervalUs : _options.RecordIntervalUs;
+        long interval = IsHurried(ShardMutation.AwaitedSyncIsPutOff) ? 0
+            : _unsyncedWrites ? _options.SyncIntervalUs : _options.RecordIntervalUs;
         if (interval > 0 && _now.Microseconds < _syncRequestedAtUs + interval)
         {
             if (Is(ShardMutation.PutOffSyncCounts)) _durable = _last.Version;

@@ -69,7 +69,8 @@ public sealed partial class ShardMachine
         if (IsOver) return;
         if (cut.WorldLine < _worldLine)
         {
-            if (cut.Version > _branch) Violate($"the cut {cut} was recorded although world-line {_worldLine} branched below it, at version {_branch}", effects);
+            if (cut.Version > _branch)
+                Violate($"the cut {cut} was recorded although world-line {_worldLine} branched below it, at version {_branch}", effects);
             if (!Is(ShardMutation.OldWorldLineCommitted)) return;
         }
         else if (cut.WorldLine > _worldLine || cut.Version <= _committed.Version)
@@ -87,7 +88,8 @@ public sealed partial class ShardMachine
         if (!Is(ShardMutation.CommittedBeforeRecorded)) effects.Add(ShardEffectKind.Committed, point: cut);
     }
 
-    /// <summary>The metadata refused the point: the cluster is in another world-line. Commits halt until this shard has entered it.</summary>
+    /// <summary>The metadata refused the point: the cluster is in another world-line. Commits halt until this shard has entered
+    /// it.</summary>
     public void WorldLineLeft(WorldPoint point)
     {
         if (_recording == point) _recording = null;
@@ -122,7 +124,8 @@ public sealed partial class ShardMachine
     /// <summary>Whether anybody waits for a commit: then each step towards one is taken at once.</summary>
     /// <param name="awaited">Whether.</param>
     /// <param name="effects">Receives what is to be done.</param>
-    /// <param name="until">For that of which version; by default of any. A step that does not come to it would only be in the way of the one that does.</param>
+    /// <param name="until">For that of which version; by default of any. A step that does not come to it would only be in the way of the
+    /// one that does.</param>
     public void CommitAwaited(bool awaited, ShardEffects effects, Version until = default)
     {
         bool begins = awaited && !_awaited;
@@ -181,7 +184,8 @@ public sealed partial class ShardMachine
         if (!_storeAttached || Is(ShardMutation.StopsWithoutTick)) FinishIfDone(effects);
     }
 
-    private bool IsHurried(ShardMutation lazy) => (_awaited && !Is(lazy)) || (_mode == ShardMode.Stopping && !Is(ShardMutation.StoppingIsPutOff));
+    private bool IsHurried(ShardMutation lazy) => (_awaited && !Is(lazy))
+        || (_mode == ShardMode.Stopping && !Is(ShardMutation.StoppingIsPutOff));
 
     /// <summary>With a store only a Tick may end: whether anything was done since the last marker is not known before.</summary>
     private void FinishIfDone(ShardEffects effects)

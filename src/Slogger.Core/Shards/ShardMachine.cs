@@ -67,11 +67,14 @@ public sealed partial class ShardMachine
     {
         if (options.Mode == CommitMode.None) throw new ArgumentException("There is nothing to commit in mode none.", nameof(options));
         if (start.Recorded.WorldLine != start.Last.WorldLine || start.Recorded.Version > start.Last.Version)
-            throw new ArgumentException($"Shard {options.Shard}: {start.Recorded}, recorded as durable, is not covered by the log, which ends at {start.Last.Point}.", nameof(start));
+            throw new ArgumentException($"Shard {options.Shard}: {start.Recorded}, recorded as durable, is not covered by the log, "
+                + $"which ends at {start.Last.Point}.", nameof(start));
         if (start.Cut.WorldLine != start.Recorded.WorldLine || start.Cut > start.Recorded)
-            throw new ArgumentException($"Shard {options.Shard}: the recorded cut {start.Cut} is not covered by what the shard has recorded, {start.Recorded}.", nameof(start));
+            throw new ArgumentException($"Shard {options.Shard}: the recorded cut {start.Cut} is not covered by what the shard "
+                + $"has recorded, {start.Recorded}.", nameof(start));
         if (!long.IsPow2(options.StrideMin) || options.StrideMin > options.StrideMax)
-            throw new ArgumentException($"Strides are powers of two: between {options.StrideMin} and {options.StrideMax} there is none to begin with.", nameof(options));
+            throw new ArgumentException($"Strides are powers of two: between {options.StrideMin} and {options.StrideMax} there is none "
+                + "to begin with.", nameof(options));
         _options = options;
         _stride = options.StrideMin;
         _mutation = mutation;
@@ -155,8 +158,8 @@ public sealed partial class ShardMachine
     /// <summary>Time passes. Called by the front-end loop at least once per version slot while Running or Stopping, and at
     /// least every second otherwise.</summary>
     /// <param name="now">The clock, read after the receive of what was forwarded last; a distinct value at each call.</param>
-    /// <param name="busy">Whether, since the last call, anything was forwarded that can have changed something, a two-bound operation was answered (its
-    /// upper bound may be the open version, while its effect has not been streamed yet), or anything but markers and
+    /// <param name="busy">Whether, since the last call, anything was forwarded that can have changed something, a two-bound operation was
+    /// answered (its upper bound may be the open version, while its effect has not been streamed yet), or anything but markers and
     /// keep-alives was streamed. Claiming too much costs a marker; claiming too little breaks the mapping. An operation
     /// that was forwarded before and is still blocked is not busy.</param>
     /// <param name="effects">Receives what is to be done.</param>
@@ -172,8 +175,9 @@ public sealed partial class ShardMachine
         FinishIfDone(effects);
     }
 
-    /// <summary>Something was forwarded in the open version. To be said before the <see cref="Tick"/> that is told by `busy` whether anything can have
-    /// changed: a version in which nothing did is closed as an empty one, and yet somebody may wait until it is committed.</summary>
+    /// <summary>Something was forwarded in the open version. To be said before the <see cref="Tick"/> that is told by `busy` whether
+    /// anything can have changed: a version in which nothing did is closed as an empty one, and yet somebody may wait until it is
+    /// committed.</summary>
     public void Forwarded() => _forwardedIn = _open;
 
     /// <summary>The marker was answered: with an integer (a save: that it has begun), or with an error.</summary>
@@ -182,7 +186,8 @@ public sealed partial class ShardMachine
         if (IsOver || _inFlight != marker || _answered) return;
         if (!ok)
         {
-            if (_read) Violate($"the marker of version {marker.Closed} was refused by the store, yet it is in its replication stream", effects);
+            if (_read) Violate($"the marker of version {marker.Closed} was refused by the store, yet it is in its replication stream",
+                effects);
             else MarkerFailed(dirty: !Is(ShardMutation.RefusedLeavesClean));
             return;
         }
@@ -347,7 +352,8 @@ public sealed partial class ShardMachine
 
     /// <summary>Makes this version (or a later one) open at the next Tick, ahead of the clock: DPR's fast-forward, when a
     /// session has seen a later version elsewhere (DPR, section 3.2). The caller's clock has to take in when that version opens
-    /// (<see cref="HybridClock.TryObserve"/>), and the next process has to continue that clock: nothing else tells it what was open.</summary>
+    /// (<see cref="HybridClock.TryObserve"/>), and the next process has to continue that clock: nothing else tells it what was
+    /// open.</summary>
     public void FastForward(Version atLeast) => _atLeast = Version.Max(_atLeast, atLeast);
 
     private bool IsOver => _mode is ShardMode.Stopped or ShardMode.Halted;
@@ -378,6 +384,7 @@ public sealed partial class ShardMachine
     private void Violate(string what, ShardEffects effects)
     {
         _mode = ShardMode.Halted;
-        effects.Add(ShardEffectKind.Violation, text: $"Shard {_options.Shard}, world-line {_worldLine}: {what}. Nothing more is committed by this process.");
+        effects.Add(ShardEffectKind.Violation,
+            text: $"Shard {_options.Shard}, world-line {_worldLine}: {what}. Nothing more is committed by this process.");
     }
 }

@@ -56,7 +56,8 @@ public sealed record ShardOptions
     /// <summary>The longest pause between attempts to record, in microseconds.</summary>
     public long RecordBackoffMaxUs { get; init; } = 1_000_000;
 
-    /// <summary>The shortest stride where versions end with a save, in versions: a power of two. Longer: fewer saves, and commits come later.</summary>
+    /// <summary>The shortest stride where versions end with a save, in versions: a power of two. Longer: fewer saves, and commits come
+    /// later.</summary>
     public long StrideMin { get; init; } = 1;
 
     /// <summary>The longest stride where versions end with a save, in versions: a power of two. A save that takes longer is still

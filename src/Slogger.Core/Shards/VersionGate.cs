@@ -1,20 +1,26 @@
-// The boundary between the requests of one version and those of the next, as the front end keeps it. It decides when a version may be closed, what has
-// to wait for the marker, and in which version a request is. Pure: driven by the front end's loop in the product, and by the simulator.
+// The boundary between the requests of one version and those of the next, as the front end keeps it. It decides when a version may be
+// closed, what has to wait for the marker, and in which version a request is. Pure: driven by the front end's loop in the product, and by
+// the simulator.
 //
 // Contract with the caller
-// - The caller asks for the next step after each call that returns nothing, performs it, and asks again until there is nothing to do. A step is
-//   performed before anything else is forwarded or read.
-// - The shared upstream carries the marker itself, so there each request's version is known by its position: Open when it is written. What dedicated
-//   upstreams have in flight is awaited before the marker is sent, and what they are given until it is answered is held back: it is of OpenForDedicated.
+// - The caller asks for the next step after each call that returns nothing, performs it, and asks again until there is nothing to do. A
+//   step is performed before anything else is forwarded or read.
+// - The shared upstream carries the marker itself, so there each request's version is known by its position: Open when it is written. What
+// dedicated upstreams have in flight is awaited before the marker is sent, and what they are given until it is answered is held back: it is
+// of OpenForDedicated.
 //   So nothing runs on them near the marker.
-// - What cannot be ordered so (what blocks, and what was in flight for too long) has two bounds: Answered when it is forwarded, Open when its reply comes.
-// - Before a request is forwarded on the shared upstream, and after it was received, the clock is compared with EndsUs: one field, whatever the state.
-// - A marker that was on a connection when that broke may be executed yet. What is held stays held until Restart: then it is executed, or never will be.
+// - What cannot be ordered so (what blocks, and what was in flight for too long) has two bounds: Answered when it is forwarded, Open when
+//   its reply comes.
+// - Before a request is forwarded on the shared upstream, and after it was received, the clock is compared with EndsUs: one field, whatever
+//   the state.
+// - A marker that was on a connection when that broke may be executed yet. What is held stays held until Restart: then it is executed, or
+//   never will be.
 // - Before RepliesHeldUntilUs no reply is read.
 //
-// Among other shards a boundary is punctual: nothing that was received after the version's end may be in it. From the end of a version until its marker is
-// written nothing is forwarded at all. A boundary that cannot be made at its end (no connection, the marker before it still on its way) is not made late:
-// the version stays open until the end of a later one. (Design, section 3: the clock is read after the receive.)
+// Among other shards a boundary is punctual: nothing that was received after the version's end may be in it. From the end of a version
+// until its marker is written nothing is forwarded at all. A boundary that cannot be made at its end (no connection, the marker before it
+// still on its way) is not made late: the version stays open until the end of a later one. (Design, section 3: the clock is read after the
+// receive.)
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Shards;
@@ -25,20 +31,23 @@ public enum GateStepKind : byte
     /// <summary>Nothing, until something happens or <see cref="VersionGate.UsToNextTurn"/> is over.</summary>
     Rest,
 
-    /// <summary>Have the shard close the open version (<see cref="ShardMachine.Tick"/>), with what the step says of it. Then tell <see cref="VersionGate.Closing"/>
-    /// if that takes a marker, else <see cref="VersionGate.Passed"/>.</summary>
+    /// <summary>Have the shard close the open version (<see cref="ShardMachine.Tick"/>), with what the step says of it. Then tell
+    /// <see cref="VersionGate.Closing"/> if that takes a marker, else <see cref="VersionGate.Passed"/>.</summary>
     Close,
 
-    /// <summary>What dedicated upstreams have in flight is known by two bounds only: it does not count in <see cref="VersionGate.ExactInFlight"/> any more.</summary>
+    /// <summary>What dedicated upstreams have in flight is known by two bounds only: it does not count in
+    /// <see cref="VersionGate.ExactInFlight"/> any more.</summary>
     GiveUpExactness,
 
     /// <summary>Write the marker that the shard has given, before anything else is forwarded.</summary>
     SendMarker,
 
-    /// <summary>Tell the shard that its marker was not sent, or will not be executed any more (<see cref="ShardMachine.MarkerLost"/>).</summary>
+    /// <summary>Tell the shard that its marker was not sent, or will not be executed any more
+    /// (<see cref="ShardMachine.MarkerLost"/>).</summary>
     LoseMarker,
 
-    /// <summary>Ask the shard from when on replies of the open version may be given out, and tell <see cref="VersionGate.HoldReplies"/>.</summary>
+    /// <summary>Ask the shard from when on replies of the open version may be given out, and tell
+    /// <see cref="VersionGate.HoldReplies"/>.</summary>
     AskReplies,
 
     /// <summary>What dedicated upstreams hold back is sent, and who waits tries again.</summary>
@@ -47,8 +56,8 @@ public enum GateStepKind : byte
     /// <summary>Who waits for the marker to be sent tries again.</summary>
     Resume,
 
-    /// <summary>Read the clock, then ask the shard when the open version ends, and tell <see cref="VersionGate.EndsAt"/>. In this order: however long
-    /// that takes, the end is not put later than it is.</summary>
+    /// <summary>Read the clock, then ask the shard when the open version ends, and tell <see cref="VersionGate.EndsAt"/>. In this order:
+    /// however long that takes, the end is not put later than it is.</summary>
     AskEnd,
 }
 
@@ -113,8 +122,8 @@ public sealed record VersionGateOptions
     /// <summary>Whether a version may only be closed at its very end, since other shards close the same one.</summary>
     public required bool IsPunctual { get; init; }
 
-    /// <summary>How long the marker waits for what dedicated upstreams have in flight, in microseconds. Until then nothing is forwarded, so it is short;
-    /// what takes longer commits later, and is uncertain after a recovery.</summary>
+    /// <summary>How long the marker waits for what dedicated upstreams have in flight, in microseconds. Until then nothing is forwarded, so
+    /// it is short; what takes longer commits later, and is uncertain after a recovery.</summary>
     public long DrainUs { get; init; } = 20_000;
 
     /// <summary>How often it is tried again to close a version where there is no connection for the marker, in microseconds.</summary>
@@ -162,8 +171,8 @@ public sealed class VersionGate
     /// <summary>The version that has certainly been opened at the store: the lower bound of what blocks.</summary>
     public Version Answered { get; private set; }
 
-    /// <summary>From then on nothing is forwarded on the shared upstream before <see cref="BeginTurn"/>, and the steps that follow, have moved it:
-    /// <see cref="long.MinValue"/> if nothing may be, <see cref="long.MaxValue"/> if everything may.</summary>
+    /// <summary>From then on nothing is forwarded on the shared upstream before <see cref="BeginTurn"/>, and the steps that follow, have
+    /// moved it: <see cref="long.MinValue"/> if nothing may be, <see cref="long.MaxValue"/> if everything may.</summary>
     public long EndsUs { get; private set; }
 
     /// <summary>Dedicated upstreams hold back what they are given.</summary>
@@ -172,8 +181,8 @@ public sealed class VersionGate
     /// <summary>They hold back even what runs at a time that nobody knows.</summary>
     public bool HoldsInexact => HoldsDedicated && (IsPunctual || IsShut);
 
-    /// <summary>What follows the marker on the shared upstream waits for its reply: a blocking request was sent since on a dedicated one, and the
-    /// store, busy with the marker, would look at what follows it first.</summary>
+    /// <summary>What follows the marker on the shared upstream waits for its reply: a blocking request was sent since on a dedicated one,
+    /// and the store, busy with the marker, would look at what follows it first.</summary>
     public bool HoldsShared => IsMarkerInFlight && _blockingSent;
 
     /// <summary>Nothing is forwarded at all: see <see cref="Shut"/>.</summary>
@@ -185,8 +194,8 @@ public sealed class VersionGate
     /// <summary>Whether anything was forwarded since the last boundary.</summary>
     public bool IsBusy => _isBusy;
 
-    /// <summary>Before that no reply is read: it could be of the version that has just been opened, which other machines' clocks may not have come to.
-    /// Replies of the version before wait as well.</summary>
+    /// <summary>Before that no reply is read: it could be of the version that has just been opened, which other machines' clocks may not
+    /// have come to. Replies of the version before wait as well.</summary>
     public long RepliesHeldUntilUs { get; private set; }
 
     /// <summary>Requests that dedicated upstreams have sent and not seen answered, and that are known to be of one version.</summary>
@@ -203,7 +212,8 @@ public sealed class VersionGate
 
     // ---- The boundary ----
 
-    /// <summary>Whether the end of the open version is to be asked for before each turn: a shard alone is bound to no end, and what it waits for changes.</summary>
+    /// <summary>Whether the end of the open version is to be asked for before each turn: a shard alone is bound to no end, and what it
+    /// waits for changes.</summary>
     public bool AsksAtTurns => IsVersioned && !IsPunctual && !_isClosing && !IsMarkerInFlight;
 
     /// <summary>Microseconds until a turn has something to do; negative for never.</summary>

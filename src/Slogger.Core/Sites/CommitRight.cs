@@ -1,8 +1,8 @@
 // Whether a shard may tell commits now: one lease for each way to the backup, and all of them have to hold.
 //
-// It is asked with the clock read at that moment, right before the system call that sends. What was allowed a moment ago is not: a process may be stopped
-// in between for as long as somebody likes. No check can end that moment altogether, so a failover waits for longer than the term (SiteLease.WaitUs):
-// a process that is stopped between the check and the send for less than that margin tells nothing wrong.
+// It is asked with the clock read at that moment, right before the system call that sends. What was allowed a moment ago is not: a process
+// may be stopped in between for as long as somebody likes. No check can end that moment altogether, so a failover waits for longer than the
+// term (SiteLease.WaitUs): a process that is stopped between the check and the send for less than that margin tells nothing wrong.
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;

@@ -1,11 +1,13 @@
-// A failover, as its manager performs it (the paper, section 5.6): the command, or any process that goes on with one that was begun. It may die at any step; SQL says
-// how far it came (SiteState), and what was not written down is asked for again.
+// A failover, as its manager performs it (the paper, section 5.6): the command, or any process that goes on with one that was begun. It may
+// die at any step; SQL says how far it came (SiteState), and what was not written down is asked for again.
 //
-// Order: the epoch is taken; every receiver accepts nothing from then on, and says for good what it holds; when all have, and no site lease can be left, the least of it is the
-// final watermark: recorded, with the new world-line; each shard goes to exactly that and makes void what lies above; then it is opened.
+// Order: the epoch is taken; every receiver accepts nothing from then on, and says for good what it holds; when all have, and no site lease
+// can be left, the least of it is the final watermark: recorded, with the new world-line; each shard goes to exactly that and makes void
+// what lies above; then it is opened.
 //
-// What was ever told to anybody as watermark lies at or below the final one: it was the least of what the streams held at some time, and none of them ever holds less.
-// Only a report that was made after the freeze, for this failover, says so: after an earlier one its receiver may have gone on, and told others.
+// What was ever told to anybody as watermark lies at or below the final one: it was the least of what the streams held at some time, and
+// none of them ever holds less. Only a report that was made after the freeze, for this failover, says so: after an earlier one its receiver
+// may have gone on, and told others.
 using System.Collections.Immutable;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -20,7 +22,8 @@ public abstract record FailoverStep
     {
     }
 
-    /// <summary>Have SQL take the epoch (<see cref="SiteState.Take(ImmutableArray{int})"/>), after the primary's SQL was asked, without waiting for an answer, to note that it is deposed.</summary>
+    /// <summary>Have SQL take the epoch (<see cref="SiteState.Take(ImmutableArray{int})"/>), after the primary's SQL was asked, without
+    /// waiting for an answer, to note that it is deposed.</summary>
     public sealed record Take : FailoverStep;
 
     /// <summary>Have these streams' receivers freeze and report (<see cref="Receiver.Freeze"/>); again after a while.</summary>
@@ -29,8 +32,8 @@ public abstract record FailoverStep
     /// <summary>Wait until then: a primary that is cut off may still hold a lease. Microseconds.</summary>
     public sealed record AwaitLease(long UntilUs) : FailoverStep;
 
-    /// <summary>Have SQL decide (<see cref="SiteState.Decide"/>), and in the same transaction begin the world-line of the epoch (<see cref="SiteEpoch.FirstWorldLine"/>) at that version:
-    /// the cut, and what each shard is recorded to have durable.</summary>
+    /// <summary>Have SQL decide (<see cref="SiteState.Decide"/>), and in the same transaction begin the world-line of the epoch
+    /// (<see cref="SiteEpoch.FirstWorldLine"/>) at that version: the cut, and what each shard is recorded to have durable.</summary>
     public sealed record Decide(SiteEpoch Number, WorldPoint Final) : FailoverStep;
 
     /// <summary>It is decided: each receiver reads that in SQL (<see cref="Receiver.Decided"/>). Wait until all are open.</summary>
@@ -54,13 +57,15 @@ public sealed class Failover
 
     /// <summary>Begins, or goes on.</summary>
     /// <param name="state">What SQL says.</param>
-    /// <param name="leaseWaitUs"><see cref="SiteLease.WaitUs"/>; 0: there is no lease, and the operator attests that the primary is down.</param>
+    /// <param name="leaseWaitUs"><see cref="SiteLease.WaitUs"/>; 0: there is no lease, and the operator attests that the primary is
+    /// down.</param>
     public Failover(SiteState state, long leaseWaitUs)
         : this(state, leaseWaitUs, ShipMutation.None)
     {
     }
 
-    internal Failover(SiteState state, long leaseWaitUs, ShipMutation mutation) => (_state, _leaseWaitUs, _mutation) = (state, leaseWaitUs, mutation);
+    internal Failover(SiteState state, long leaseWaitUs, ShipMutation mutation) =>
+        (_state, _leaseWaitUs, _mutation) = (state, leaseWaitUs, mutation);
 
     /// <summary>SQL was read or written: what it says now.</summary>
     public void Read(SiteState state) => _state = state;
@@ -74,9 +79,11 @@ public sealed class Failover
         if (report.Stream.Number < 0 || report.Stream.Number >= _state.Streams.Length) return false;
         StreamState stream = _state.Streams[report.Stream.Number];
         bool isOfThis = report.Number == _state.Epoch && report.Generation == stream.Generation;
-        // Who takes the stream from now on is frozen from its start: the last that was not is the owner of the moment at which the epoch was taken.
+        // Who takes the stream from now on is frozen from its start: the last that was not is the owner of the moment at which the epoch
+        // was taken.
         bool isOfOwner = report.Owner >= stream.Owner;
-        if ((!isOfThis && _mutation != ShipMutation.StaleFinalCounts) || (!isOfOwner && _mutation != ShipMutation.DeposedFinalCounts)) return false;
+        if ((!isOfThis && _mutation != ShipMutation.StaleFinalCounts) || (!isOfOwner && _mutation != ShipMutation.DeposedFinalCounts))
+            return false;
         if (_state.Role != SiteRole.FailingOver || !_finals.TryAdd(report.Stream, report)) return false;
         _frozenUs = nowUs;
         return true;
@@ -94,10 +101,13 @@ public sealed class Failover
         }
 
         if (_state.Final is not null) return new FailoverStep.AwaitOpen();
-        ImmutableArray<ShardId> missing = [.. Enumerable.Range(0, _state.Streams.Length).Select(s => new ShardId(s)).Where(s => !_state.Streams[s.Number].IsLost && !_finals.ContainsKey(s))];
-        if (missing.Length > 0 && !(_mutation == ShipMutation.FinalBeforeAll && _finals.Count > 0)) return new FailoverStep.AskFinals(_state.Epoch, missing);
+        ImmutableArray<ShardId> missing = [.. Enumerable.Range(0, _state.Streams.Length).Select(s => new ShardId(s))
+            .Where(s => !_state.Streams[s.Number].IsLost && !_finals.ContainsKey(s))];
+        if (missing.Length > 0 && !(_mutation == ShipMutation.FinalBeforeAll && _finals.Count > 0))
+            return new FailoverStep.AskFinals(_state.Epoch, missing);
         if (_finals.Count == 0) return new FailoverStep.Refused("no stream is left that holds anything");
-        if (nowUs < _frozenUs + _leaseWaitUs && _mutation != ShipMutation.LeaseNotAwaited) return new FailoverStep.AwaitLease(_frozenUs + _leaseWaitUs);
+        if (nowUs < _frozenUs + _leaseWaitUs && _mutation != ShipMutation.LeaseNotAwaited)
+            return new FailoverStep.AwaitLease(_frozenUs + _leaseWaitUs);
         WorldPoint final = _finals.Values.Min(f => f.Held);
         return new FailoverStep.Decide(_state.Epoch, final);
     }

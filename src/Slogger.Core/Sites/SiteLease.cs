@@ -1,8 +1,8 @@
-// The right of a primary site to report commits, granted by the backup with every reply to what is shipped. By option: a site that is cut off
-// but healthy would else go on committing while the backup takes over; without it the operator has to attest that it is down.
+// The right of a primary site to report commits, granted by the backup with every reply to what is shipped. By option: a site that is cut
+// off but healthy would else go on committing while the backup takes over; without it the operator has to attest that it is down.
 //
-// Each shard has its own. It runs from when the shard *sent* what the reply answers, by its own clock; the backup counts from when all receivers were
-// frozen, which is later than any reply of theirs: so no two clocks are compared, only how fast they run.
+// Each shard has its own. It runs from when the shard *sent* what the reply answers, by its own clock; the backup counts from when all
+// receivers were frozen, which is later than any reply of theirs: so no two clocks are compared, only how fast they run.
 using Slogger.Core.Replication;
 
 namespace Slogger.Core.Sites;
@@ -42,8 +42,9 @@ public sealed class SiteLease
     /// <summary>Whether commits may be told now.</summary>
     public bool Holds(long nowUs) => nowUs < UntilUs;
 
-    /// <summary>How long a failover waits after the last receiver was frozen, so that no lease is left: the term, by a clock that may run faster, and a quarter of
-    /// it more. A process that has seen its lease hold, and is stopped for less than that before it sends, has sent in time.</summary>
+    /// <summary>How long a failover waits after the last receiver was frozen, so that no lease is left: the term, by a clock that may run
+    /// faster, and a quarter of it more. A process that has seen its lease hold, and is stopped for less than that before it sends, has
+    /// sent in time.</summary>
     /// <param name="termUs">The term.</param>
     /// <param name="driftPpm">By how much two clocks may run apart, in millionths.</param>
     public static long WaitUs(long termUs, long driftPpm) => termUs + (termUs * driftPpm / 1_000_000) + MarginUs(termUs) + 1;

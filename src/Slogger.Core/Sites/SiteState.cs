@@ -1,8 +1,10 @@
-// What a site's SQL says of the site itself: whether it leads, under which epoch, and what its backup's streams are. Immutable and pure: SQL performs a change in one
-// transaction by reading the rows, applying it here, and writing the result; a caller who does not hear of it does it again.
+// What a site's SQL says of the site itself: whether it leads, under which epoch, and what its backup's streams are. Immutable and pure:
+// SQL performs a change in one transaction by reading the rows, applying it here, and writing the result; a caller who does not hear of it
+// does it again.
 //
-// A failover is a change of one site's SQL alone, since the other may be gone. From the moment on at which it has taken the epoch nothing of an older one is received
-// (each receiver that starts reads it here, each that runs is told), and it has one outcome: whoever goes on with it finds here how far it came.
+// A failover is a change of one site's SQL alone, since the other may be gone. From the moment on at which it has taken the epoch nothing
+// of an older one is received (each receiver that starts reads it here, each that runs is told), and it has one outcome: whoever goes on
+// with it finds here how far it came.
 using System.Collections.Immutable;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -25,7 +27,8 @@ public enum SiteRole : byte
     /// <summary>It is the primary, and about to be no more: clients' operations are held (<see cref="SwitchOver"/>).</summary>
     HandingOver,
 
-    /// <summary>It was the primary; the other site is, or will be. Nothing is served or committed here, and no process starts but as a backup.</summary>
+    /// <summary>It was the primary; the other site is, or will be. Nothing is served or committed here, and no process starts but as a
+    /// backup.</summary>
     Deposed,
 }
 
@@ -35,7 +38,8 @@ public enum StreamPhase : byte
     /// <summary>It has no log: the shard's state is being copied.</summary>
     Empty,
 
-    /// <summary>It has a log, and follows; but no watermark has come to what it was seeded with: there is no version yet that all streams can be brought to.</summary>
+    /// <summary>It has a log, and follows; but no watermark has come to what it was seeded with: there is no version yet that all streams
+    /// can be brought to.</summary>
     Follows,
 
     /// <summary>It can be brought to the watermark, and so it will always be.</summary>
@@ -49,12 +53,13 @@ public enum StreamPhase : byte
 /// <param name="Owner">The epoch of the process that receives it; 0: nobody ever has.</param>
 /// <param name="IsLost">In the failover that is under way the operator has given it up.</param>
 /// <param name="IsOpen">Its shard is ready to be opened as a primary's.</param>
-public readonly record struct StreamState(long Generation, StreamPhase Phase, Sender Newest, long Owner = 0, bool IsLost = false, bool IsOpen = false);
+public readonly record struct StreamState(long Generation, StreamPhase Phase, Sender Newest, long Owner = 0, bool IsLost = false,
+    bool IsOpen = false);
 
 /// <summary>A switch-over that a primary has begun.</summary>
 /// <param name="Number">Counted, at this primary.</param>
-/// <param name="Cut">Set: everything that was ever answered is in this cut, the backup holds it, and has been offered to take over. Only its word that it will not lets the primary
-/// go on.</param>
+/// <param name="Cut">Set: everything that was ever answered is in this cut, the backup holds it, and has been offered to take over. Only
+/// its word that it will not lets the primary go on.</param>
 public readonly record struct HandOver(long Number, WorldPoint? Cut);
 
 /// <summary>What becomes of a change: the state after it, or why it is refused.</summary>
@@ -65,7 +70,8 @@ public readonly record struct SiteChange(SiteState? After, string? Error);
 /// <summary>A site.</summary>
 /// <param name="Epoch">The newest site epoch that it knows of: its own, while it is the primary.</param>
 /// <param name="Role">What it is.</param>
-/// <param name="Streams">While it is a backup, and while it fails over: one for each shard of the primary, by number; with another number of shards, as <see cref="Layout"/> says.</param>
+/// <param name="Streams">While it is a backup, and while it fails over: one for each shard of the primary, by number; with another number
+/// of shards, as <see cref="Layout"/> says.</param>
 /// <param name="Final">The final watermark of the failover that has taken the epoch; null before it is decided.</param>
 public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<StreamState> Streams, WorldPoint? Final)
 {
@@ -94,7 +100,8 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     {
         StreamLayout layout = StreamLayout.Of(sources, shards);
         int streams = layout.IsPlain ? shards : layout.Pairs.Length;
-        return new(of, SiteRole.Backup, [.. Enumerable.Repeat(new StreamState(1, StreamPhase.Empty, default), streams)], null) { Layout = layout };
+        return new(of, SiteRole.Backup, [.. Enumerable.Repeat(new StreamState(1, StreamPhase.Empty, default), streams)],
+            null) { Layout = layout };
     }
 
     /// <summary>For <see cref="Slogger.Core.Watermarks.WatermarkService"/>: the generations that count.</summary>
@@ -122,19 +129,21 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
 
     // ---- Following ----
 
-    /// <summary>A process is to receive a stream, instead of whoever did. It begins with what the state after that says: if a failover has taken the epoch before, it is frozen, and the stream is open when this process is ready: the shard
-    /// would else be of the one before, which is gone.</summary>
+    /// <summary>A process is to receive a stream, instead of whoever did. It begins with what the state after that says: if a failover has
+    /// taken the epoch before, it is frozen, and the stream is open when this process is ready: the shard would else be of the one before,
+    /// which is gone.</summary>
     /// <param name="stream">Which.</param>
     /// <param name="owner">Its epoch, above all that were given out.</param>
     public SiteState TakeStream(ShardId stream, long owner) =>
         owner <= Streams[stream.Number].Owner ? this : With(stream, Streams[stream.Number] with { Owner = owner, IsOpen = false });
 
     /// <summary>The same for all streams of a shard.</summary>
-    public SiteState TakeShard(ShardId shard, long owner) => StreamsOf(shard).Aggregate(this, (site, stream) => site.TakeStream(new(stream), owner));
+    public SiteState TakeShard(ShardId shard, long owner) =>
+        StreamsOf(shard).Aggregate(this, (site, stream) => site.TakeStream(new(stream), owner));
 
     /// <summary>A shipper says hello.</summary>
-    /// <returns>The state, and the newest sender: only if that is this one may it be answered. Null: the site is no backup, and it not older than the site's
-    /// own epoch either; there is nothing to say to it.</returns>
+    /// <returns>The state, and the newest sender: only if that is this one may it be answered. Null: the site is no backup, and it not
+    /// older than the site's own epoch either; there is nothing to say to it.</returns>
     public (SiteState After, Sender? Newest) Admit(ShardId stream, Sender sender)
     {
         StreamState s = Streams[stream.Number];
@@ -144,15 +153,19 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
         return (With(stream, s with { Newest = sender }) with { Epoch = sender.Site }, sender);
     }
 
-    /// <summary>A stream has to be seeded (anew): what it had is given up. The watermark stays where it is until it counts again. A shard of several streams begins with the copies of all of them: they are all seeded.</summary>
+    /// <summary>A stream has to be seeded (anew): what it had is given up. The watermark stays where it is until it counts again. A shard
+    /// of several streams begins with the copies of all of them: they are all seeded.</summary>
     /// <param name="stream">Which.</param>
-    /// <param name="generation">The life of it that is over; if that is not the one that counts, or it is being seeded, nothing changes.</param>
+    /// <param name="generation">The life of it that is over; if that is not the one that counts, or it is being seeded, nothing
+    /// changes.</param>
     public SiteChange Reseed(ShardId stream, long generation)
     {
         if (Role != SiteRole.Backup) return new(null, $"the site is {Text(Role)}: only a backup's streams are seeded");
         StreamState s = Streams[stream.Number];
         if (s.Generation != generation || s.Phase == StreamPhase.Empty) return new(this, null);
-        return new(this with { Streams = [.. Streams.Select((other, i) => ShardOf(i) == ShardOf(stream.Number) && other.Phase != StreamPhase.Empty ? other with { Generation = other.Generation + 1, Phase = StreamPhase.Empty } : other)] }, null);
+        return new(this with { Streams =
+            [.. Streams.Select((other, i) => ShardOf(i) == ShardOf(stream.Number) && other.Phase != StreamPhase.Empty
+                ? other with { Generation = other.Generation + 1, Phase = StreamPhase.Empty } : other)] }, null);
     }
 
     /// <summary>A stream's seed is complete and durable, and its log has begun there.</summary>
@@ -161,7 +174,8 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     /// <summary>A stream can be brought to the watermark.</summary>
     public SiteState Count(ShardId stream, long generation) => Grow(stream, generation, StreamPhase.Counts);
 
-    /// <summary>A site that was the primary becomes the backup of the one that took over: all that it has is void, and comes anew.</summary>
+    /// <summary>A site that was the primary becomes the backup of the one that took over: all that it has is void, and comes
+    /// anew.</summary>
     /// <param name="streams">How many shards the other has, and this one.</param>
     /// <param name="of">The other's site epoch.</param>
     public SiteChange Follow(int streams, SiteEpoch of) => Follow(streams, streams, of);
@@ -172,15 +186,20 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     /// <param name="of">The other's site epoch.</param>
     public SiteChange Follow(int sources, int shards, SiteEpoch of) =>
         // Of a life that it had as a backup before, something may be left on its disks: no two are numbered alike.
-        Role == SiteRole.Deposed && of >= Epoch && BackupOf(sources, shards, of) is var begun ? new(begun with { Streams = [.. begun.Streams.Select((s, i) => s with { Generation = GenerationAfter(i, begun.Layout) })] }, null)
-        : new(null, $"the site is {Text(Role)} in epoch {Epoch}: only one that was deposed can follow another, and only one of a later epoch ({of} was given)");
+        Role == SiteRole.Deposed && of >= Epoch && BackupOf(sources, shards, of) is var begun
+            ? new(begun with { Streams = [.. begun.Streams.Select((s, i) => s with { Generation = GenerationAfter(i, begun.Layout) })] },
+            null)
+        : new(null, $"the site is {Text(Role)} in epoch {Epoch}: only one that was deposed can follow another, and only one of "
+        + $"a later epoch ({of} was given)");
 
     private long GenerationAfter(int stream, StreamLayout layout) =>
-        (layout != Layout ? Streams.Select(s => s.Generation).DefaultIfEmpty().Max() : stream < Streams.Length ? Streams[stream].Generation : 0) + 1;
+        (layout != Layout ? Streams.Select(s => s.Generation).DefaultIfEmpty().Max()
+            : stream < Streams.Length ? Streams[stream].Generation : 0) + 1;
 
     // ---- Failing over ----
 
-    /// <summary>Begins a failover: takes the next epoch. Again, while it is under way: nothing changes, and who did it goes on with it.</summary>
+    /// <summary>Begins a failover: takes the next epoch. Again, while it is under way: nothing changes, and who did it goes on with
+    /// it.</summary>
     /// <param name="losing">Shards that the operator gives up, by number: what they hold is lost.</param>
     public SiteChange Take(ImmutableArray<int> losing) => Take(losing, ShipMutation.None);
 
@@ -188,34 +207,43 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     {
         if (Role == SiteRole.FailingOver) return new(this, null);
         if (Role != SiteRole.Backup) return new(null, $"it is {Text(Role)}: only a backup can take over");
-        int[] seeding = [.. Enumerable.Range(0, Streams.Length).Where(s => Streams[s].Phase != StreamPhase.Counts && !losing.Contains(ShardOf(s)))];
+        int[] seeding = [.. Enumerable.Range(0, Streams.Length)
+            .Where(s => Streams[s].Phase != StreamPhase.Counts && !losing.Contains(ShardOf(s)))];
         if (seeding.Length > 0 && mutation != ShipMutation.SeedingIgnored)
         {
-            return new(null, $"shard {ShardsOf(seeding)} is being seeded, and holds nothing yet that could be taken over together with the others. "
-                + "If the primary lives let the seeding end first; if it is gone for good, what these shards held is lost: name them in the command to take over without it");
+            return new(null, $"shard {ShardsOf(seeding)} is being seeded, and holds nothing yet that could be taken over together "
+                + "with the others. If the primary lives let the seeding end first; if it is gone for good, what these shards held is "
+                + "lost: name them in the command to take over without it");
         }
 
-        return new(this with { Epoch = Epoch.Next, Role = SiteRole.FailingOver, Final = null, Streams = [.. Streams.Select((s, i) => s with { IsLost = losing.Contains(ShardOf(i)), IsOpen = false })] }, null);
+        return new(this with { Epoch = Epoch.Next, Role = SiteRole.FailingOver, Final = null,
+            Streams = [.. Streams.Select((s, i) => s with { IsLost = losing.Contains(ShardOf(i)), IsOpen = false })] }, null);
     }
 
-    /// <summary>The operator gives up a shard while a failover is under way, since its disk is gone: else that would wait for ever.</summary>
+    /// <summary>The operator gives up a shard while a failover is under way, since its disk is gone: else that would wait for
+    /// ever.</summary>
     public SiteChange Lose(ShardId shard) =>
-        Role == SiteRole.FailingOver && Final is null ? new(StreamsOf(shard).Aggregate(this, (site, s) => site.With(new(s), site.Streams[s] with { IsLost = true })), null)
-        : new(null, $"the site is {Text(Role)}{(Final is null ? "" : ", and its final watermark decided")}: a stream is given up only before that, while a failover is under way");
+        Role == SiteRole.FailingOver && Final is null
+            ? new(StreamsOf(shard).Aggregate(this, (site, s) => site.With(new(s), site.Streams[s] with { IsLost = true })), null)
+        : new(null, $"the site is {Text(Role)}{(Final is null ? "" : ", and its final watermark decided")}: a stream is given up only "
+        + "before that, while a failover is under way");
 
     /// <summary>Decides a failover. Again: nothing changes, whatever is given.</summary>
     /// <param name="number">The failover, by the epoch that it took.</param>
     /// <param name="final">The newest recorded cut that all streams hold.</param>
     public SiteChange Decide(SiteEpoch number, WorldPoint final)
     {
-        if (number != Epoch || !(Role == SiteRole.FailingOver || (Role == SiteRole.Primary && Final is not null))) return new(null, $"failover {number} is over: the site is {Text(Role)} in epoch {Epoch}");
+        if (number != Epoch || !(Role == SiteRole.FailingOver || (Role == SiteRole.Primary && Final is not null)))
+            return new(null, $"failover {number} is over: the site is {Text(Role)} in epoch {Epoch}");
         return new(Final is null ? this with { Final = final } : this, null);
     }
 
-    /// <summary>A stream is at the final watermark. Its shard is open with the last one of its streams, and with the last of all the site is the primary.</summary>
+    /// <summary>A stream is at the final watermark. Its shard is open with the last one of its streams, and with the last of all the site
+    /// is the primary.</summary>
     public SiteChange Open(SiteEpoch number, ShardId stream)
     {
-        if (number != Epoch || Final is null) return new(null, $"failover {number} is not decided, or over: the site is {Text(Role)} in epoch {Epoch}");
+        if (number != Epoch || Final is null)
+            return new(null, $"failover {number} is not decided, or over: the site is {Text(Role)} in epoch {Epoch}");
         if (Role == SiteRole.Primary) return new(this, null);
         SiteState after = With(stream, Streams[stream.Number] with { IsOpen = true });
         bool isDone = after.Streams.All(s => s.IsOpen || s.IsLost);
@@ -240,8 +268,10 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
 
     // ---- Switching over ----
 
-    /// <summary>At the primary: begins a switch-over. From now on clients' operations are held: by each process that reads this, and by each that starts.</summary>
-    /// <param name="after">The last one, <see cref="HandOver.Number"/>, as it was read: an order that is late begins nothing that nobody manages.</param>
+    /// <summary>At the primary: begins a switch-over. From now on clients' operations are held: by each process that reads this, and by
+    /// each that starts.</summary>
+    /// <param name="after">The last one, <see cref="HandOver.Number"/>, as it was read: an order that is late begins nothing that nobody
+    /// manages.</param>
     public SiteChange Hold(long after) => Role switch
     {
         _ when HandOver.Number != after => new(null, $"switch-over {HandOver.Number} was begun since"),
@@ -263,14 +293,17 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     internal SiteChange Resume(long number, bool isCalledOff, ShipMutation mutation)
     {
         if (Role == SiteRole.Primary && HandOver.Number == number) return new(this, null);
-        if (Role != SiteRole.HandingOver || HandOver.Number != number) return new(null, $"switch-over {number} is over: the site is {Text(Role)}");
+        if (Role != SiteRole.HandingOver || HandOver.Number != number)
+            return new(null, $"switch-over {number} is over: the site is {Text(Role)}");
         bool mayBeTaken = HandOver.Cut is not null && !isCalledOff && mutation != ShipMutation.ResumesUnasked;
-        return mayBeTaken ? new(null, "the backup was offered to take over, and may have: ask it first") : new(this with { Role = SiteRole.Primary, HandOver = HandOver with { Cut = null } }, null);
+        return mayBeTaken ? new(null, "the backup was offered to take over, and may have: ask it first")
+            : new(this with { Role = SiteRole.Primary, HandOver = HandOver with { Cut = null } }, null);
     }
 
     /// <summary>At the backup: this switch-over, and all before, will not take place.</summary>
     public SiteChange CallOff(long number) =>
-        Role == SiteRole.Backup ? new(this with { CalledOff = Math.Max(CalledOff, number) }, null) : new(null, $"the site is {Text(Role)}: it is too late to call the switch-over off");
+        Role == SiteRole.Backup ? new(this with { CalledOff = Math.Max(CalledOff, number) }, null)
+            : new(null, $"the site is {Text(Role)}: it is too late to call the switch-over off");
 
     /// <summary>At the backup: takes over as offered. Again: nothing changes.</summary>
     public SiteChange TakeOffered(long number) =>

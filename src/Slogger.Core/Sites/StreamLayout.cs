@@ -1,6 +1,7 @@
-// Which streams a backup has whose number of shards is another one than the primary's. Both divide the hash slots evenly, by tables of their own; for each pair of a primary's shard (source) and a backup's
-// whose slots overlap there is a stream: all of the source's log, of which the backup's shard keeps what concerns its own slots. Streams are numbered by the backup's shard, then by source. With as many shards on
-// either side that is one stream for each, of the same number.
+// Which streams a backup has whose number of shards is another one than the primary's. Both divide the hash slots evenly, by tables of
+// their own; for each pair of a primary's shard (source) and a backup's whose slots overlap there is a stream: all of the source's log, of
+// which the backup's shard keeps what concerns its own slots. Streams are numbered by the backup's shard, then by source. With as many
+// shards on either side that is one stream for each, of the same number.
 using System.Collections.Immutable;
 using Slogger.Core.Ownership;
 
@@ -38,7 +39,8 @@ public readonly record struct StreamLayout(int Sources, int Shards)
     public (int Source, int Shard) this[int stream] => IsPlain ? (stream, stream) : Pairs[stream];
 
     /// <summary>The streams of a backup's shard, by number.</summary>
-    public ImmutableArray<int> StreamsOf(int shard) => IsPlain ? [shard] : [.. Pairs.Select((pair, stream) => (pair.Shard, Stream: stream)).Where(s => s.Shard == shard).Select(s => s.Stream)];
+    public ImmutableArray<int> StreamsOf(int shard) => IsPlain ? [shard]
+        : [.. Pairs.Select((pair, stream) => (pair.Shard, Stream: stream)).Where(s => s.Shard == shard).Select(s => s.Stream)];
 
     /// <summary>The slots that a stream brings to its shard.</summary>
     public SlotRange SlotsOf(int stream)

@@ -1,8 +1,10 @@
-// The lives of a stream at the backup, as the process decides them that has taken it. A life begins with a copy of the primary's store, goes on with the log from there, and
-// ends when SQL says, or the stream's shipper, that it has to be seeded anew. The disk and SQL cannot change together: what comes next follows from what the two say.
+// The lives of a stream at the backup, as the process decides them that has taken it. A life begins with a copy of the primary's store,
+// goes on with the log from there, and ends when SQL says, or the stream's shipper, that it has to be seeded anew. The disk and SQL cannot
+// change together: what comes next follows from what the two say.
 //
-// A log counts only if the disk says that it is of the life that SQL has. The disk says so when the log has begun, durably; then SQL is told. So a crash in between leaves a log that SQL
-// does not know of yet, and it is told again; and a log of another life, or none, is what SQL has to hear of before anything is received.
+// A log counts only if the disk says that it is of the life that SQL has. The disk says so when the log has begun, durably; then SQL is
+// told. So a crash in between leaves a log that SQL does not know of yet, and it is told again; and a log of another life, or none, is what
+// SQL has to hear of before anything is received.
 //
 // Contract with the caller: SQL is read when nobody else can write the log any more, and steps are performed in order.
 using Slogger.Core.Identities;
@@ -52,8 +54,8 @@ public abstract record StreamStep
     /// <summary>Have SQL note that the stream is seeded anew (<see cref="SiteState.Reseed"/>); then see what is next.</summary>
     public sealed record Reseed(long Generation, string Why) : StreamStep;
 
-    /// <summary>Receive: a receiver begins with this, and lives until it says that its life is over, or <see cref="StreamLife.Look"/> does. When it has a whole copy
-    /// (<see cref="ReceiverEffect.Copied"/>) the log begins with that, durably; then see what is next.</summary>
+    /// <summary>Receive: a receiver begins with this, and lives until it says that its life is over, or <see cref="StreamLife.Look"/> does.
+    /// When it has a whole copy (<see cref="ReceiverEffect.Copied"/>) the log begins with that, durably; then see what is next.</summary>
     public sealed record Receive(ReceiverStart Start) : StreamStep;
 
     /// <summary>Have the receiver freeze (<see cref="Receiver.Freeze"/>): nobody else may have told it.</summary>
@@ -69,7 +71,8 @@ public abstract record StreamStep
     public sealed record Deposed(string Why) : StreamStep;
 }
 
-/// <summary>Decides a stream's lives in the process that has taken it. Remembers nothing. Source: the paper, section 5.5.5; design, section 10.</summary>
+/// <summary>Decides a stream's lives in the process that has taken it. Remembers nothing. Source: the paper, section 5.5.5; design, section
+/// 10.</summary>
 public sealed class StreamLife
 {
     private readonly ShardId _stream;
@@ -97,17 +100,20 @@ public sealed class StreamLife
         bool isKnown = state.Phase != StreamPhase.Empty;
         if (site.Role == SiteRole.Backup && hasLog != isKnown)
         {
-            return hasLog ? new StreamStep.Seeded(state.Generation) : new StreamStep.Reseed(state.Generation, "the data directory holds no log of it");
+            return hasLog ? new StreamStep.Seeded(state.Generation)
+                : new StreamStep.Reseed(state.Generation, "the data directory holds no log of it");
         }
 
         var start = new ReceiverStart
         {
-            Stream = _stream, Generation = state.Generation, Owner = _owner, Counts = state.Phase == StreamPhase.Counts, Newest = state.Newest, Site = site.Epoch,
+            Stream = _stream, Generation = state.Generation, Owner = _owner, Counts = state.Phase == StreamPhase.Counts,
+                Newest = state.Newest, Site = site.Epoch,
             // Who takes the stream while a failover is under way, or after it, accepts nothing.
             IsFrozen = site.Role != SiteRole.Backup,
         };
         return new StreamStep.Receive(!hasLog || !isKnown ? start with { Copy = disk.Copy, BadCopy = disk.BadCopy }
-            : start with { History = disk.History, Log = disk.Log, Held = disk.Held, Base = disk.Base, Floor = disk.Floor, Applied = applied });
+            : start with { History = disk.History, Log = disk.Log, Held = disk.Held, Base = disk.Base, Floor = disk.Floor,
+            Applied = applied });
     }
 
     /// <summary>A life is under way, and SQL was read.</summary>
@@ -119,7 +125,8 @@ public sealed class StreamLife
     {
         if (_stream.Number >= site.Streams.Length) return;
         StreamState state = site.Streams[_stream.Number];
-        if (state.Owner != _owner) steps.Add(new StreamStep.Deposed($"another process has taken it (owner {state.Owner}, this one is {_owner})"));
+        if (state.Owner != _owner)
+            steps.Add(new StreamStep.Deposed($"another process has taken it (owner {state.Owner}, this one is {_owner})"));
         else if (state.Generation != generation) steps.Add(new StreamStep.Over());
         else if (site.Role == SiteRole.FailingOver)
         {

@@ -1,8 +1,10 @@
-// A planned change of sites, in which nothing is lost: the primary holds its clients' operations, has all that was answered recorded as a cut and shipped, and then the backup takes
-// over as in a failover. If it does not get there in time the primary goes on, and nobody has noticed but by a delay.
+// A planned change of sites, in which nothing is lost: the primary holds its clients' operations, has all that was answered recorded as a
+// cut and shipped, and then the backup takes over as in a failover. If it does not get there in time the primary goes on, and nobody has
+// noticed but by a delay.
 //
-// Two SQLs cannot change together. So before the backup is asked to take over the primary notes that it has been offered to; from then on the primary may go on only when the backup's
-// SQL has said that it will not take over (CallOff), which refuses an offer that is still on its way. Whoever manages it may die at any step: what comes next follows from what the two say.
+// Two SQLs cannot change together. So before the backup is asked to take over the primary notes that it has been offered to; from then on
+// the primary may go on only when the backup's SQL has said that it will not take over (CallOff), which refuses an offer that is still on
+// its way. Whoever manages it may die at any step: what comes next follows from what the two say.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
@@ -19,7 +21,8 @@ public abstract record SwitchOverStep
     /// <summary>At the primary: <see cref="SiteState.Hold"/>.</summary>
     public sealed record Hold(long After) : SwitchOverStep;
 
-    /// <summary>Wait: some shard has not noted yet that nothing is under way there; or what it has is not in the recorded cut, or not at the backup. Name what it waits for to a person.</summary>
+    /// <summary>Wait: some shard has not noted yet that nothing is under way there; or what it has is not in the recorded cut, or not at
+    /// the backup. Name what it waits for to a person.</summary>
     public sealed record Await(string For) : SwitchOverStep;
 
     /// <summary>At the primary: <see cref="SiteState.Offer"/>.</summary>
@@ -43,8 +46,8 @@ public abstract record SwitchOverStep
 }
 
 /// <summary>How far the primary has come with its last versions.</summary>
-/// <param name="Held">For each shard that counts: its owner of this moment holds all operations, none is under way, and everything that was ever done is in durable versions up to this point.
-/// Null: not yet. A process that takes the shard later says so anew.</param>
+/// <param name="Held">For each shard that counts: its owner of this moment holds all operations, none is under way, and everything that was
+/// ever done is in durable versions up to this point. Null: not yet. A process that takes the shard later says so anew.</param>
 /// <param name="Cut">The recorded cut.</param>
 /// <param name="Watermark">The backup's watermark, as told by it.</param>
 public sealed record SwitchOverProgress(IReadOnlyList<WorldPoint?> Held, WorldPoint Cut, WorldPoint Watermark);
@@ -100,11 +103,13 @@ public sealed class SwitchOver
     {
         for (int s = 0; s < progress.Held.Count; s++)
         {
-            if (progress.Held[s] is not { } held || held.WorldLine != progress.Cut.WorldLine) return $"shard {s}, where operations are under way yet";
+            if (progress.Held[s] is not { } held || held.WorldLine != progress.Cut.WorldLine)
+                return $"shard {s}, where operations are under way yet";
             if (held > progress.Cut) return $"the cut, which is {progress.Cut}: shard {s} has {held}";
         }
 
-        if (progress.Watermark < progress.Cut && _mutation != ShipMutation.OffersEarly) return $"the backup, which holds {progress.Watermark}: the cut is {progress.Cut}";
+        if (progress.Watermark < progress.Cut && _mutation != ShipMutation.OffersEarly)
+            return $"the backup, which holds {progress.Watermark}: the cut is {progress.Cut}";
         return null;
     }
 }

@@ -43,7 +43,8 @@ public sealed class HybridClock
     private HybridTimestamp _last;
 
     /// <summary>Starts at wall time.</summary>
-    /// <param name="reading">The machine's clocks: the closer together they were read, the better, since the clock is behind by the spread at first.</param>
+    /// <param name="reading">The machine's clocks: the closer together they were read, the better, since the clock is behind by the spread
+    /// at first.</param>
     /// <param name="options">Settings.</param>
     public HybridClock(in ClockReading reading, HybridClockOptions? options = null)
     {

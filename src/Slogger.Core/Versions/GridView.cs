@@ -1,5 +1,5 @@
-// The clock grid as a shard knows it. Others may change its interval while the shard runs: they propose a time, and it happens only if every
-// shard has agreed. Who agrees ends no version beyond that time before it has read how it came out (GridFollower). So
+// The clock grid as a shard knows it. Others may change its interval while the shard runs: they propose a time, and it happens only if
+// every shard has agreed. Who agrees ends no version beyond that time before it has read how it came out (GridFollower). So
 // nobody goes by an old grid when another goes by the new one, and nobody is bound to anything while nothing is proposed.
 namespace Slogger.Core.Versions;
 

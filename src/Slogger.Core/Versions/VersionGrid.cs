@@ -98,6 +98,7 @@ public sealed class VersionGrid
         GridStretch before = _stretches[i - 1];
         long reached = before.FirstVersion.Number + ((s.StartUs - 1 - before.StartUs) / before.IntervalUs);
         if (s.StartUs <= before.StartUs || s.FirstVersion.Number < reached)
-            throw new ArgumentException($"Stretch {i} of the version grid goes back: it starts at version {s.FirstVersion}, when {reached} was open.");
+            throw new ArgumentException(
+                $"Stretch {i} of the version grid goes back: it starts at version {s.FirstVersion}, when {reached} was open.");
     }
 }

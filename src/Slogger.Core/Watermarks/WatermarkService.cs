@@ -1,9 +1,11 @@
-// Up to where a backup may apply what it has received (the paper, section 5.4): the newest cut that every stream holds durably. A stream says of itself
-// which recorded cut it holds (Receiver); the least of these is one too, since a recorded cut is one version of all shards, and each of those that say
-// a newer one holds it as well. But for one that was seeded since: it holds what is at or above its floor only, so the least counts once it has passed all floors.
+// Up to where a backup may apply what it has received (the paper, section 5.4): the newest cut that every stream holds durably. A stream
+// says of itself which recorded cut it holds (Receiver); the least of these is one too, since a recorded cut is one version of all shards,
+// and each of those that say a newer one holds it as well. But for one that was seeded since: it holds what is at or above its floor only,
+// so the least counts once it has passed all floors.
 //
-// It remembers nothing that matters: whatever it has ever said follows from what the logs hold, now and after any crash. So any process may be it, and two at
-// once do no harm: both say what is true, and whoever hears them takes the larger. A lease on the role (LeaseWatch) only spares work.
+// It remembers nothing that matters: whatever it has ever said follows from what the logs hold, now and after any crash. So any process may
+// be it, and two at once do no harm: both say what is true, and whoever hears them takes the larger. A lease on the role (LeaseWatch) only
+// spares work.
 using System.Collections.Immutable;
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
@@ -18,8 +20,8 @@ public sealed class WatermarkService
     private (long Generation, WorldPoint Floor, WorldPoint? Held)[] _vector = [];
 
     /// <summary>Begins: nobody has reported.</summary>
-    /// <param name="generations">The members, one for each of the primary's streams by number: the generation that counts, as the backup's SQL has it. 0: the
-    /// stream is none any more.</param>
+    /// <param name="generations">The members, one for each of the primary's streams by number: the generation that counts, as the backup's
+    /// SQL has it. 0: the stream is none any more.</param>
     public WatermarkService(ImmutableArray<long> generations)
         : this(generations, ShipMutation.None)
     {

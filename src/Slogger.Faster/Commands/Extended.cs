@@ -108,7 +108,8 @@ internal readonly struct Extended
         }
 
         if (found.Length == 1) return false;
-        digits = BigInteger.Parse(found.ToString(), radix == 16 ? NumberStyles.AllowHexSpecifier : NumberStyles.None, CultureInfo.InvariantCulture);
+        digits = BigInteger.Parse(found.ToString(), radix == 16 ? NumberStyles.AllowHexSpecifier : NumberStyles.None,
+            CultureInfo.InvariantCulture);
         text = text[i..];
         if (text.IsEmpty) return true;
         if ((text[0] | 0x20) != mark || text.Length < 2) return false;

@@ -44,7 +44,8 @@ internal static class InfoText
             "clients" => [("connected_clients", Text(engine.Connections().Length)), ("blocked_clients", "0")],
             "memory" =>
             [
-                ("used_memory", Text(Environment.WorkingSet)), ("used_memory_rss", Text(Environment.WorkingSet)), ("maxmemory", "0"), ("maxmemory_policy", "noeviction"),
+                ("used_memory", Text(Environment.WorkingSet)), ("used_memory_rss", Text(Environment.WorkingSet)), ("maxmemory", "0"),
+                    ("maxmemory_policy", "noeviction"),
             ],
             "persistence" => [("loading", "0"), ("rdb_bgsave_in_progress", "0"), ("aof_enabled", "0")],
             "stats" =>

@@ -51,7 +51,8 @@ internal sealed class CommitFiles(IFileLayer files, string directory) : ICheckpo
         var commits = new List<CommitRecord>();
         foreach (string name in files.List(directory))
         {
-            if (!name.EndsWith(Suffix, StringComparison.Ordinal) || !Guid.TryParse(name.AsSpan(0, name.Length - Suffix.Length), out Guid token))
+            if (!name.EndsWith(Suffix, StringComparison.Ordinal)
+                || !Guid.TryParse(name.AsSpan(0, name.Length - Suffix.Length), out Guid token))
                 continue;
             if (CommitRecord.Read(token, Bytes(token), out _) is { } commit) commits.Add(commit);
             else _torn.Add(PathOf(token));

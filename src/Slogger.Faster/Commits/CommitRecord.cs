@@ -43,7 +43,8 @@ public sealed record CommitRecord(Guid Token, long Number, WorldPoint Point, lon
     {
         byte[] file = new byte[HeaderBytes + noted.Length + 4];
         BinaryPrimitives.WriteUInt32LittleEndian(file, Magic);
-        ReadOnlySpan<long> fields = [Point.WorldLine.Number, Point.Version.Number, Number, From, To, Keys, LiveBytes, Begin, Since, PageBits, SegmentBits];
+        ReadOnlySpan<long> fields = [Point.WorldLine.Number, Point.Version.Number, Number, From, To, Keys, LiveBytes, Begin, Since,
+            PageBits, SegmentBits];
         for (int i = 0; i < Fields; i++) BinaryPrimitives.WriteInt64LittleEndian(file.AsSpan(4 + (i * 8)), fields[i]);
         BinaryPrimitives.WriteUInt32LittleEndian(file.AsSpan(HeaderBytes - 4), Checksum);
         noted.CopyTo(file.AsSpan(HeaderBytes));
@@ -66,7 +67,8 @@ public sealed record CommitRecord(Guid Token, long Number, WorldPoint Point, lon
         noted = file[HeaderBytes..^4].ToArray();
         return new(token, fields[2], new(new(fields[0]), new Version(fields[1])), fields[3], fields[4])
         {
-            Keys = fields[5], LiveBytes = fields[6], Begin = fields[7], Since = fields[8], PageBits = (int)fields[9], SegmentBits = (int)fields[10],
+            Keys = fields[5], LiveBytes = fields[6], Begin = fields[7], Since = fields[8], PageBits = (int)fields[9],
+                SegmentBits = (int)fields[10],
             Checksum = BinaryPrimitives.ReadUInt32LittleEndian(file[(HeaderBytes - 4)..]),
         };
     }

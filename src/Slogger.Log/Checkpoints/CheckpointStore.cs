@@ -43,7 +43,8 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         lock (Gate)
         {
             if (log.IsEmpty) { return; }
-            foreach (Checkpoint checkpoint in Kept.Where(c => log.WorldLine.Number - c.WorldLine >= WorldLinesBehindMax && IsUsable(log, c)).ToList())
+            foreach (Checkpoint checkpoint in Kept.Where(c => log.WorldLine.Number - c.WorldLine >= WorldLinesBehindMax && IsUsable(log, c))
+                .ToList())
             {
                 Note(checkpoint, checkpoint with { WorldLine = log.WorldLine.Number });
             }

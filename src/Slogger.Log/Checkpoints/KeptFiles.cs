@@ -67,7 +67,8 @@ public abstract class KeptFiles<T> where T : KeptFile
     {
         lock (Gate)
         {
-            T added = described with { FileName = string.Create(CultureInfo.InvariantCulture, $"{StemOf(described)}-{++_lastId:D8}{DataExtension}") };
+            T added = described with { FileName = string.Create(
+                CultureInfo.InvariantCulture, $"{StemOf(described)}-{++_lastId:D8}{DataExtension}") };
             try
             {
                 Attempt("add a file to", _directory, () =>
@@ -102,7 +103,8 @@ public abstract class KeptFiles<T> where T : KeptFile
             (long bytes, uint checksum) = Measure(file);
             if (bytes != kept.Bytes || checksum != kept.Checksum)
             {
-                throw new LogCorruptException(PathOf(kept), Math.Min(bytes, kept.Bytes), "the file's length or checksum is not that of its manifest");
+                throw new LogCorruptException(PathOf(kept), Math.Min(bytes, kept.Bytes),
+                    "the file's length or checksum is not that of its manifest");
             }
         });
     }

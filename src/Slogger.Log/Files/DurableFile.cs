@@ -71,7 +71,8 @@ public static class DurableFile
         catch (JsonException e)
         {
             throw new InvalidDataException(
-                $"{path} is damaged: {e.Message} Put it back from a copy of the data directory; a shard of a backup can also begin anew with an empty one.", e);
+                $"{path} is damaged: {e.Message} Put it back from a copy of the data directory; a shard of a backup can also begin anew "
+                    + "with an empty one.", e);
         }
     }
 

@@ -29,7 +29,8 @@ internal readonly struct LogEntry
     public readonly EntryKind Kind;
 
     public LogEntry(EntryKind kind, in Boundary boundary) =>
-        (Kind, Offset, Version, TimeBits, Database) = (kind, boundary.Offset, boundary.Version.Number, boundary.Time.Bits, boundary.Database);
+        (Kind, Offset, Version, TimeBits, Database) =
+            (kind, boundary.Offset, boundary.Version.Number, boundary.Time.Bits, boundary.Database);
 
     public LogEntry(WorldPoint held, long offset) =>
         (Kind, Offset, Version, TimeBits) = (EntryKind.HeldCut, offset, held.Version.Number, (ulong)held.WorldLine.Number);

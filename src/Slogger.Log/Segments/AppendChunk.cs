@@ -55,8 +55,8 @@ internal sealed class AppendChunk(int dataCapacity, int entryCapacity)
         Note(entry);
     }
 
-    /// <summary>Puts an entry in the place of one of its kind, if nothing came since that it could not be moved before: a longer run of empty
-    /// versions for a shorter one, a later cut for an earlier one. Cuts and runs alternate in a backup's log that is idle.</summary>
+    /// <summary>Puts an entry in the place of one of its kind, if nothing came since that it could not be moved before: a longer run of
+    /// empty versions for a shorter one, a later cut for an earlier one. Cuts and runs alternate in a backup's log that is idle.</summary>
     public bool TryReplace(in LogEntry entry)
     {
         for (int i = EntryCount - 1; i >= 0 && i >= EntryCount - 2; i--)
@@ -67,7 +67,8 @@ internal sealed class AppendChunk(int dataCapacity, int entryCapacity)
                 Note(entry);
                 return true;
             }
-            // A cut says that the log reaches it; a run that closes more in front of it leaves that true. A cut that moves forward might not be reached there.
+            // A cut says that the log reaches it; a run that closes more in front of it leaves that true. A cut that moves forward might
+            // not be reached there.
             if (entry.Kind != EntryKind.EmptyRun || _entries[i].Kind != EntryKind.HeldCut) { return false; }
         }
         return false;

@@ -51,7 +51,8 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
             for (int i = 0; i < header.EntryCount; i++)
             {
                 LogEntry entry = reader.Entry(i);
-                if (!entry.Closes && entry.Offset <= offset && entry.ToHeldCut() > held && entry.ToHeldCut() <= new WorldPoint(segment.Header.WorldLine, lastVersion))
+                if (!entry.Closes && entry.Offset <= offset && entry.ToHeldCut() > held
+                    && entry.ToHeldCut() <= new WorldPoint(segment.Header.WorldLine, lastVersion))
                 {
                     held = entry.ToHeldCut();
                     continue;

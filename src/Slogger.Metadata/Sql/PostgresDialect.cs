@@ -109,20 +109,22 @@ internal sealed class PostgresDialect : SqlDialect
 
         if (commit == "off")
         {
-            doubts.Add("synchronous_commit is off, also on Slogger's own connection: what was confirmed may be lost. Set synchronous_commit = on");
+            doubts.Add("synchronous_commit is off, also on Slogger's own connection: what was confirmed may be lost. Set "
+                + "synchronous_commit = on");
         }
 
         if (standbys > 0 && string.IsNullOrWhiteSpace(names))
         {
             doubts.Add(string.Create(
                 CultureInfo.InvariantCulture,
-                $"{standbys} standby(s) follow this server and none is synchronous: one that takes over may lack what was confirmed, and give out epochs and cuts twice. "
-                + $"Set synchronous_standby_names, or let none of them take over"));
+                $"{standbys} standby(s) follow this server and none is synchronous: one that takes over may lack what was confirmed, and "
+                + $"give out epochs and cuts twice. Set synchronous_standby_names, or let none of them take over"));
         }
 
         if (!string.IsNullOrWhiteSpace(names) && commit == "local")
         {
-            doubts.Add("synchronous_commit is local: no standby is waited for, and one that takes over may give out epochs and cuts twice. Set synchronous_commit = on for Slogger's user");
+            doubts.Add("synchronous_commit is local: no standby is waited for, and one that takes over may give out epochs and cuts "
+                + "twice. Set synchronous_commit = on for Slogger's user");
         }
 
         return doubts;

@@ -61,7 +61,8 @@ internal abstract class SqlDialect
     public abstract Task SetUpAsync(SqlSession session, CancellationToken cancellation);
 
     /// <summary>See <see cref="IMetadataStore.DoubtsAsync"/>.</summary>
-    public virtual Task<IReadOnlyList<string>> DoubtsAsync(SqlSession session, CancellationToken cancellation) => Task.FromResult<IReadOnlyList<string>>([]);
+    public virtual Task<IReadOnlyList<string>> DoubtsAsync(SqlSession session, CancellationToken cancellation) =>
+        Task.FromResult<IReadOnlyList<string>>([]);
 
     /// <summary>Looks for damage. Throws <see cref="MetadataException"/>. Called once at initialization.</summary>
     public virtual Task CheckIntegrityAsync(SqlSession session, CancellationToken cancellation) => Task.CompletedTask;

@@ -69,7 +69,8 @@ internal sealed partial class SqlMetadataStore
     }
 
     private static async Task<string> IdentityAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
-        await session.QueryAsync("SELECT cluster_identity FROM slogger_clusters WHERE cluster = @cluster", r => r.GetString(0), cancellation, ("@cluster", cluster)) is [var found]
+        await session.QueryAsync("SELECT cluster_identity FROM slogger_clusters WHERE cluster = @cluster", r => r.GetString(0),
+            cancellation, ("@cluster", cluster)) is [var found]
             ? found
             : throw UnknownCluster(cluster);
 
@@ -122,7 +123,8 @@ internal sealed partial class SqlMetadataStore
         + "FROM slogger_slots s INNER JOIN slogger_clusters c ON c.cluster = s.cluster WHERE s.cluster = @cluster";
 
     private static (SlotRow Row, long Revision, long Count) SlotOf(DbDataReader row) =>
-        (new SlotRow(new(new((int)row.GetInt64(0)), new((int)row.GetInt64(1))), new((int)row.GetInt64(2))), row.GetInt64(3), row.GetInt64(4));
+        (new SlotRow(new(new((int)row.GetInt64(0)), new((int)row.GetInt64(1))), new((int)row.GetInt64(2))), row.GetInt64(3),
+            row.GetInt64(4));
 
     private static SlotOwners OwnersOf(string cluster, List<(SlotRow Row, long Revision, long Count)> rows)
     {
@@ -132,7 +134,8 @@ internal sealed partial class SqlMetadataStore
         }
 
         SlotMap map = SlotMap.FromRows(rows.Select(r => r.Row), out string? error, (int)rows[0].Count)
-            ?? throw new MetadataException($"The slots of cluster \"{cluster}\" in the metadata are not right: {error} Restore the table slogger_slots from a backup.");
+            ?? throw new MetadataException($"The slots of cluster \"{cluster}\" in the metadata are not right: {error} Restore the table "
+            + "slogger_slots from a backup.");
         return new SlotOwners(map, new(rows.Max(r => r.Revision)));
     }
 
@@ -141,8 +144,9 @@ internal sealed partial class SqlMetadataStore
             async () =>
             {
                 await session.ExecuteAsync(
-                    "INSERT INTO slogger_clusters (cluster, shard_count, made_with, finder, partitions, partition_count, secret, world_line, epoch_last, revision, created_us) "
-                    + "VALUES (@cluster, @shard_count, @shard_count, @finder, @partitions, @partition_count, @secret, @world_line, 0, 0, @now)",
+                    "INSERT INTO slogger_clusters (cluster, shard_count, made_with, finder, partitions, partition_count, secret, "
+                    + "world_line, epoch_last, revision, created_us) VALUES (@cluster, @shard_count, @shard_count, @finder, @partitions, "
+                    + "@partition_count, @secret, @world_line, 0, 0, @now)",
                     cancellation,
                     ("@cluster", cluster),
                     ("@shard_count", (long)settings.ShardCount),
@@ -152,7 +156,8 @@ internal sealed partial class SqlMetadataStore
                     ("@secret", NewSecret()),
                     ("@world_line", WorldLine.First.Number),
                     ("@now", NowMicroseconds));
-                await session.ExecuteAllAsync([InsertWorldLine(cluster, Cut.Uniform(WorldLine.First, settings.ShardCount, new(0)), 0)], cancellation);
+                await session.ExecuteAllAsync([InsertWorldLine(cluster, Cut.Uniform(WorldLine.First, settings.ShardCount, new(0)), 0)],
+                    cancellation);
                 foreach (GridStretch stretch in settings.Grid)
                 {
                     await session.ExecuteAllAsync([InsertGrid(cluster, stretch)], cancellation);
@@ -170,7 +175,8 @@ internal sealed partial class SqlMetadataStore
                         ("@world_line", WorldLine.First.Number));
                 }
 
-                await InsertSlotsAsync(session, cluster, SlotMap.Even(settings.ShardCount, settings.Partitions.Count), MapRevision.First, cancellation);
+                await InsertSlotsAsync(session, cluster, SlotMap.Even(settings.ShardCount, settings.Partitions.Count), MapRevision.First,
+                    cancellation);
                 return true;
             },
             cancellation);
@@ -206,7 +212,8 @@ internal sealed partial class SqlMetadataStore
     private static Task<List<GridStretch>> GridAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
         session.QueryAsync(GridSql, StretchOf, cancellation, ("@cluster", cluster));
 
-    private const string GridSql = "SELECT first_version, start_us, interval_us FROM slogger_grid WHERE cluster = @cluster ORDER BY first_version";
+    private const string GridSql =
+        "SELECT first_version, start_us, interval_us FROM slogger_grid WHERE cluster = @cluster ORDER BY first_version";
 
     private static GridStretch StretchOf(DbDataReader row) => new(new(row.GetInt64(0)), row.GetInt64(1), row.GetInt64(2));
 

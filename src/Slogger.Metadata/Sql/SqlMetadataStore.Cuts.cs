@@ -13,14 +13,16 @@ namespace Slogger.Metadata.Sql;
 internal sealed partial class SqlMetadataStore
 {
     /// <summary>The cluster's row, but for its settings.</summary>
-    private readonly record struct ClusterHead(int ShardCount, FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator, long ChangeUs);
+    private readonly record struct ClusterHead(int ShardCount, FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator,
+        long ChangeUs);
 
     // The cut that a coordinator in this process has recorded last. Under the connection's turn.
     private RecordedCut? recorded;
 
     private sealed record RecordedCut(string Cluster, Cut Cut)
     {
-        public ClusterCut Seen { get; } = new(new(Cut.WorldLine, TextOf(Cut).Lowest), default) { ByShard = TextOf(Cut).Versions.Length > 0 ? Cut : null };
+        public ClusterCut Seen { get; } = new(new(Cut.WorldLine, TextOf(Cut).Lowest), default) { ByShard = TextOf(Cut).Versions.Length > 0
+            ? Cut : null };
     }
 
     private readonly record struct LeaseRow(long Epoch, long Renewals, string Address, string Secret);
@@ -35,7 +37,8 @@ internal sealed partial class SqlMetadataStore
         ArgumentOutOfRangeException.ThrowIfLessThan(expectedShardEpoch, 1);
         if (row.Through != durable.Point || row.After > row.Through.Version)
         {
-            throw new ArgumentException($"The row ({row.After}, {row.Through}] does not end where the claim does, {durable.Point}.", nameof(row));
+            throw new ArgumentException($"The row ({row.After}, {row.Through}] does not end where the claim does, {durable.Point}.",
+                nameof(row));
         }
 
         return connection.RunAsync(
@@ -77,7 +80,8 @@ internal sealed partial class SqlMetadataStore
             async session =>
             {
                 // Nearly always nobody has changed anything since: then nothing need be read.
-                if (recorded is { } last && last.Cluster == cluster && last.Cut.WorldLine == cut.WorldLine && last.Cut.ShardCount == cut.ShardCount && cut.IsAtLeast(last.Cut)
+                if (recorded is { } last && last.Cluster == cluster && last.Cut.WorldLine == cut.WorldLine
+                    && last.Cut.ShardCount == cut.ShardCount && cut.IsAtLeast(last.Cut)
                     && await WriteCutAsync(session, cluster, last.Seen, expectedEpoch, expectedOwners, cut, cancellation))
                 {
                     recorded = new(cluster, cut);
@@ -183,10 +187,12 @@ internal sealed partial class SqlMetadataStore
     }
 
     // Only in the place of the cut that was seen: of several who move it on, one does.
-    private static Task<bool> WriteCutAsync(SqlSession session, string cluster, ClusterHead seen, Cut next, CancellationToken cancellation) =>
+    private static Task<bool> WriteCutAsync(SqlSession session, string cluster, ClusterHead seen, Cut next,
+        CancellationToken cancellation) =>
         WriteCutAsync(session, cluster, seen.Cut, seen.Coordinator.Epoch, seen.EpochLast, next, cancellation);
 
-    private static async Task<bool> WriteCutAsync(SqlSession session, string cluster, ClusterCut seen, long epoch, long owners, Cut next, CancellationToken cancellation)
+    private static async Task<bool> WriteCutAsync(SqlSession session, string cluster, ClusterCut seen, long epoch, long owners, Cut next,
+        CancellationToken cancellation)
     {
         (Version lowest, string versions) = TextOf(next);
         return await session.ExecuteAsync(
@@ -205,8 +211,8 @@ internal sealed partial class SqlMetadataStore
     }
 
     private const string HeadSql =
-        "SELECT shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, coordinator_epoch, coordinator_renewals, "
-        + "coordinator_address, secret, change_us FROM slogger_clusters WHERE cluster = @cluster";
+        "SELECT shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, coordinator_epoch, "
+        + "coordinator_renewals, coordinator_address, secret, change_us FROM slogger_clusters WHERE cluster = @cluster";
 
     private static async Task<ClusterHead> HeadAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
@@ -298,7 +304,8 @@ internal sealed partial class SqlMetadataStore
     {
         Version[] versions = cut.Versions.ToArray();
         Version lowest = versions.Min();
-        return (lowest, versions.All(v => v == lowest) ? string.Empty : string.Join(' ', versions.Select(v => v.Number.ToString(CultureInfo.InvariantCulture))));
+        return (lowest, versions.All(v => v == lowest) ? string.Empty
+            : string.Join(' ', versions.Select(v => v.Number.ToString(CultureInfo.InvariantCulture))));
     }
 
     private static Cut? CutOf(WorldLine worldLine, string versions) => versions.Length == 0

@@ -1,5 +1,5 @@
-// How the interval changes while shards run: each step reads the proposal, applies what Core's IntervalProposal says, and writes the result,
-// under the cluster's lock. Without a proposal nobody is bound to anything: while SQL is away versions go on.
+// How the interval changes while shards run: each step reads the proposal, applies what Core's IntervalProposal says, and writes the
+// result, under the cluster's lock. Without a proposal nobody is bound to anything: while SQL is away versions go on.
 using Slogger.Core.Identities;
 using Slogger.Core.Membership;
 using Slogger.Core.Versions;
@@ -9,7 +9,8 @@ namespace Slogger.Metadata.Sql;
 internal sealed partial class SqlMetadataStore
 {
     /// <inheritdoc />
-    public Task<GridState?> GridAsync(string cluster, ShardId shard, long agreedUs, long expectedEpoch, CancellationToken cancellation = default)
+    public Task<GridState?> GridAsync(string cluster, ShardId shard, long agreedUs, long expectedEpoch,
+        CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
         CheckShard(shard);
@@ -115,8 +116,10 @@ internal sealed partial class SqlMetadataStore
 
                         // Those who have agreed need not be read.
                         missing = [.. (await session.QueryAsync(
-                            "SELECT shard, state, epoch, agreed_us FROM slogger_shards WHERE cluster = @cluster AND agreed_us <> @change ORDER BY shard",
-                            r => (Shard: new ShardId((int)r.GetInt64(0)), Misses: before.Misses((MemberState)r.GetInt64(1), r.GetInt64(2), r.GetInt64(3))),
+                            "SELECT shard, state, epoch, agreed_us FROM slogger_shards WHERE cluster = @cluster AND agreed_us <> @change "
+                                + "ORDER BY shard",
+                            r => (Shard: new ShardId((int)r.GetInt64(0)), Misses: before.Misses(
+                                (MemberState)r.GetInt64(1), r.GetInt64(2), r.GetInt64(3))),
                             cancellation,
                             ("@cluster", cluster),
                             ("@change", changeUs))).Where(s => s.Misses).Select(s => s.Shard)];
@@ -139,7 +142,8 @@ internal sealed partial class SqlMetadataStore
             cancellation);
     }
 
-    private static Task<int> WriteProposalAsync(SqlSession session, string cluster, IntervalProposal proposal, CancellationToken cancellation) =>
+    private static Task<int> WriteProposalAsync(SqlSession session, string cluster, IntervalProposal proposal,
+        CancellationToken cancellation) =>
         session.ExecuteAsync(
             "UPDATE slogger_clusters SET change_us = @change, change_interval_us = @interval WHERE cluster = @cluster",
             cancellation,

@@ -49,7 +49,8 @@ internal sealed partial class SqlMetadataStore
         CheckedCluster(cluster);
         return connection.RunAsync(
             async session => await session.ExecuteAsync(
-                "UPDATE slogger_clusters SET coordinator_renewals = coordinator_renewals + 1 WHERE cluster = @cluster AND coordinator_epoch = @epoch",
+                "UPDATE slogger_clusters SET coordinator_renewals = coordinator_renewals + 1 WHERE cluster = @cluster AND "
+                    + "coordinator_epoch = @epoch",
                 cancellation,
                 ("@cluster", cluster),
                 ("@epoch", expectedEpoch)) == 1,
@@ -107,7 +108,8 @@ internal sealed partial class SqlMetadataStore
                 ClusterHead head = await HeadAsync(session, cluster, cancellation);
                 ShardRecord own = await ShardAsync(session, cluster, shard, cancellation);
                 return new ClusterBeat(
-                    head.Cut, new(head.Coordinator.Epoch, head.Coordinator.Renewals), head.Coordinator.Address, head.ChangeUs, head.EpochLast, Raised(own, head.Cut));
+                    head.Cut, new(head.Coordinator.Epoch, head.Coordinator.Renewals), head.Coordinator.Address, head.ChangeUs,
+                        head.EpochLast, Raised(own, head.Cut));
             },
             cancellation);
     }

@@ -18,7 +18,8 @@ internal sealed partial class SqlMetadataStore
     }
 
     /// <inheritdoc />
-    public Task<bool> AdmitShardAsync(string cluster, ShardId shard, DurableClaim durable, long expectedEpoch, CancellationToken cancellation = default)
+    public Task<bool> AdmitShardAsync(string cluster, ShardId shard, DurableClaim durable, long expectedEpoch,
+        CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
         CheckShard(shard);
@@ -42,8 +43,8 @@ internal sealed partial class SqlMetadataStore
                         }
 
                         await session.ExecuteAsync(
-                            "UPDATE slogger_shards SET cut_version = @version, stride = @stride, floor_version = @floor, entered = world_line "
-                            + "WHERE cluster = @cluster AND shard = @shard",
+                            "UPDATE slogger_shards SET cut_version = @version, stride = @stride, floor_version = @floor, entered "
+                            + "= world_line WHERE cluster = @cluster AND shard = @shard",
                             cancellation,
                             ("@version", durable.Point.Version.Number),
                             ("@stride", durable.Stride),
@@ -66,7 +67,8 @@ internal sealed partial class SqlMetadataStore
         CheckedCluster(cluster);
         CheckShard(shard);
         return ChangeMembersAsync(
-            cluster, shard, async (session, _, members) => members.Leave(shard, (await TableAsync(session, cluster, cancellation)).Table), cancellation);
+            cluster, shard, async (session, _, members) => members.Leave(shard, (await TableAsync(session, cluster, cancellation)).Table),
+                cancellation);
     }
 
     /// <inheritdoc />
@@ -151,7 +153,8 @@ internal sealed partial class SqlMetadataStore
             ("@cluster", cluster));
     }
 
-    private static async Task SetStateAsync(SqlSession session, string cluster, ShardId shard, MemberState state, CancellationToken cancellation)
+    private static async Task SetStateAsync(SqlSession session, string cluster, ShardId shard, MemberState state,
+        CancellationToken cancellation)
     {
         await session.ExecuteAsync(
             "UPDATE slogger_clusters SET epoch_last = epoch_last + 1 WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
@@ -165,8 +168,8 @@ internal sealed partial class SqlMetadataStore
         {
             // Whoever still runs as that shard is deposed: the epoch is nobody's.
             await session.ExecuteAsync(
-                "UPDATE slogger_shards SET epoch = (SELECT epoch_last FROM slogger_clusters WHERE slogger_clusters.cluster = slogger_shards.cluster), "
-                + $"owner = '{Nobody.Name}' WHERE cluster = @cluster AND shard = @shard AND epoch > 0",
+                "UPDATE slogger_shards SET epoch = (SELECT epoch_last FROM slogger_clusters WHERE slogger_clusters.cluster = "
+                + $"slogger_shards.cluster), owner = '{Nobody.Name}' WHERE cluster = @cluster AND shard = @shard AND epoch > 0",
                 cancellation,
                 ("@cluster", cluster),
                 ("@shard", (long)shard.Number));

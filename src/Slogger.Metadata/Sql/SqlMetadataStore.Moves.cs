@@ -32,7 +32,8 @@ internal sealed partial class SqlMetadataStore
     }
 
     /// <inheritdoc />
-    public Task<MovePlan> PlanMoveAsync(string cluster, ImmutableArray<SlotRange> slots, ShardId to, CancellationToken cancellation = default)
+    public Task<MovePlan> PlanMoveAsync(string cluster, ImmutableArray<SlotRange> slots, ShardId to,
+        CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
         CheckShard(to);
@@ -41,7 +42,8 @@ internal sealed partial class SqlMetadataStore
             async (session, table) =>
             {
                 long shards = (await session.QueryAsync(
-                    "SELECT shard_count FROM slogger_clusters WHERE cluster = @cluster", r => r.GetInt64(0), cancellation, ("@cluster", cluster)))[0];
+                    "SELECT shard_count FROM slogger_clusters WHERE cluster = @cluster", r => r.GetInt64(0), cancellation,
+                        ("@cluster", cluster)))[0];
                 if (to.Number >= shards)
                 {
                     return (new(null, $"Cluster \"{cluster}\" has no shard {to}: its shards are 0 to {shards - 1}."), null);
@@ -60,13 +62,14 @@ internal sealed partial class SqlMetadataStore
                 if (!finder.HasGridCuts)
                 {
                     // What is deleted here and what has landed there must be in one cut, and no session's header says so.
-                    return (new(null, $"Slots do not move in cluster \"{cluster}\": its finder is {finder.Name}, and only cuts of the approximate finder "
-                        + "hold a move on both sides."), null);
+                    return (new(null, $"Slots do not move in cluster \"{cluster}\": its finder is {finder.Name}, and only cuts of the "
+                        + "approximate finder hold a move on both sides."), null);
                 }
 
                 if (await FasterAmongAsync(session, cluster, taker, table, slots, cancellation) is { } faster)
                 {
-                    return (new(null, $"Slots do not move to or from shard {faster}: its store is FASTER, whose keys cannot be copied to another shard yet."), null);
+                    return (new(null, $"Slots do not move to or from shard {faster}: its store is FASTER, whose keys cannot be copied to "
+                        + "another shard yet."), null);
                 }
 
                 string text = TextOf(slots);
@@ -85,7 +88,8 @@ internal sealed partial class SqlMetadataStore
     }
 
     // Which of the two shards of a move has an embedded store. What else may be wrong with the move is not looked at.
-    private static async Task<ShardId?> FasterAmongAsync(SqlSession session, string cluster, ShardRecord to, OwnershipTable table, ImmutableArray<SlotRange> slots, CancellationToken cancellation)
+    private static async Task<ShardId?> FasterAmongAsync(SqlSession session, string cluster, ShardRecord to, OwnershipTable table,
+        ImmutableArray<SlotRange> slots, CancellationToken cancellation)
     {
         if (to.StoreKind == ShardRecord.FasterStore) return to.Shard;
         if (slots.IsDefaultOrEmpty || !slots[0].IsValid || slots[0].First.Number >= table.Map.Count) return null;
@@ -172,7 +176,8 @@ internal sealed partial class SqlMetadataStore
         }
     }
 
-    private Task<T> ChangeAsync<T>(string cluster, Func<SqlSession, OwnershipTable, Task<(T Result, OwnershipTable? After)>> change, CancellationToken cancellation) =>
+    private Task<T> ChangeAsync<T>(string cluster, Func<SqlSession, OwnershipTable, Task<(T Result, OwnershipTable? After)>> change,
+        CancellationToken cancellation) =>
         connection.RunAsync(
             async session =>
             {
@@ -200,7 +205,8 @@ internal sealed partial class SqlMetadataStore
         + "WHERE cluster = @cluster ORDER BY move_id";
 
     // Several statements: of one revision if nothing has changed between the first and the last, as under the cluster's lock.
-    private static async Task<(OwnershipTable Table, bool IsOfOneRevision)> TableAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    private static async Task<(OwnershipTable Table, bool IsOfOneRevision)> TableAsync(SqlSession session, string cluster,
+        CancellationToken cancellation)
     {
         List<(SlotRow Row, long Revision, long Count)> slots = [];
         List<SlotMove> moves = [];
@@ -216,16 +222,20 @@ internal sealed partial class SqlMetadataStore
             cancellation,
             ("@cluster", cluster));
         SlotOwners owners = OwnersOf(cluster, slots);
-        return heads is [ClusterHead head] ? (new(owners.Revision, head.Cut.Cut.WorldLine, owners.Map, [.. moves]), owners.Revision == new MapRevision(last)) : throw UnknownCluster(cluster);
+        return heads is [ClusterHead head]
+            ? (new(owners.Revision, head.Cut.Cut.WorldLine, owners.Map, [.. moves]), owners.Revision == new MapRevision(last))
+            : throw UnknownCluster(cluster);
     }
 
     // The rows of the map are few, and change rarely: all anew.
-    private static async Task WriteAsync(SqlSession session, string cluster, OwnershipTable before, OwnershipTable after, CancellationToken cancellation)
+    private static async Task WriteAsync(SqlSession session, string cluster, OwnershipTable before, OwnershipTable after,
+        CancellationToken cancellation)
     {
         if (before.Map.Rows.SequenceEqual(after.Map.Rows))
         {
             await session.ExecuteAsync(
-                "UPDATE slogger_slots SET revision = @revision WHERE cluster = @cluster", cancellation, ("@revision", after.Revision.Number), ("@cluster", cluster));
+                "UPDATE slogger_slots SET revision = @revision WHERE cluster = @cluster", cancellation,
+                    ("@revision", after.Revision.Number), ("@cluster", cluster));
         }
         else
         {
@@ -236,7 +246,8 @@ internal sealed partial class SqlMetadataStore
         foreach (SlotMove move in before.Moves.Where(m => !after.Moves.Any(a => a.Id == m.Id)))
         {
             await session.ExecuteAsync(
-                "DELETE FROM slogger_moves WHERE cluster = @cluster AND move_id = @id", cancellation, ("@cluster", cluster), ("@id", move.Id.Number));
+                "DELETE FROM slogger_moves WHERE cluster = @cluster AND move_id = @id", cancellation, ("@cluster", cluster),
+                    ("@id", move.Id.Number));
         }
 
         foreach (SlotMove move in after.Moves.Where(m => !before.Moves.Contains(m)))
@@ -260,8 +271,8 @@ internal sealed partial class SqlMetadataStore
 
     private static Task InsertMoveAsync(SqlSession session, string cluster, SlotMove move, CancellationToken cancellation) =>
         session.ExecuteAsync(
-            "INSERT INTO slogger_moves (cluster, move_id, slots, from_shard, to_shard, state, boundary_version, landed_version, revision, note) "
-            + "VALUES (@cluster, @id, @slots, @from, @to, @state, @boundary, @landed, @revision, '')",
+            "INSERT INTO slogger_moves (cluster, move_id, slots, from_shard, to_shard, state, boundary_version, landed_version, "
+            + "revision, note) VALUES (@cluster, @id, @slots, @from, @to, @state, @boundary, @landed, @revision, '')",
             cancellation,
             ("@cluster", cluster),
             ("@id", move.Id.Number),
@@ -273,12 +284,14 @@ internal sealed partial class SqlMetadataStore
             ("@landed", move.Landed.Number),
             ("@revision", move.Changed.Number));
 
-    private static async Task InsertSlotsAsync(SqlSession session, string cluster, SlotMap map, MapRevision revision, CancellationToken cancellation)
+    private static async Task InsertSlotsAsync(SqlSession session, string cluster, SlotMap map, MapRevision revision,
+        CancellationToken cancellation)
     {
         foreach (SlotRow row in map.Rows)
         {
             await session.ExecuteAsync(
-                "INSERT INTO slogger_slots (cluster, first_slot, last_slot, shard, revision) VALUES (@cluster, @first, @last, @shard, @revision)",
+                "INSERT INTO slogger_slots (cluster, first_slot, last_slot, shard, revision) VALUES (@cluster, @first, @last, "
+                    + "@shard, @revision)",
                 cancellation,
                 ("@cluster", cluster),
                 ("@first", (long)row.Slots.First.Number),
@@ -294,13 +307,16 @@ internal sealed partial class SqlMetadataStore
     {
         string text = row.GetString(1);
         long state = row.GetInt64(4);
-        if (!SlotRange.TryParseList(text, out ImmutableArray<SlotRange> slots, out _) || state is < (long)MoveState.Planned or >= (long)MoveState.Finished)
+        if (!SlotRange.TryParseList(text, out ImmutableArray<SlotRange> slots, out _)
+            || state is < (long)MoveState.Planned or >= (long)MoveState.Finished)
         {
             throw new MetadataException(
-                $"Move {row.GetInt64(0)} of cluster \"{cluster}\" in the metadata is not right: slots \"{text}\", state {state}. Restore the table slogger_moves from a backup.");
+                $"Move {row.GetInt64(0)} of cluster \"{cluster}\" in the metadata is not right: slots \"{text}\", state {state}. Restore "
+                    + "the table slogger_moves from a backup.");
         }
 
         return new(
-            new(row.GetInt64(0)), slots, new((int)row.GetInt64(2)), new((int)row.GetInt64(3)), (MoveState)state, new(row.GetInt64(5)), new(row.GetInt64(6)), new(row.GetInt64(7)));
+            new(row.GetInt64(0)), slots, new((int)row.GetInt64(2)), new((int)row.GetInt64(3)), (MoveState)state, new(row.GetInt64(5)),
+                new(row.GetInt64(6)), new(row.GetInt64(7)));
     }
 }

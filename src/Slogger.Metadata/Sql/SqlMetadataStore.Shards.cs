@@ -9,7 +9,8 @@ namespace Slogger.Metadata.Sql;
 
 internal sealed partial class SqlMetadataStore
 {
-    private const string ShardColumns = "shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered, state";
+    private const string ShardColumns =
+        "shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered, state";
 
     /// <inheritdoc />
     public Task<ShardRecord> RegisterShardAsync(
@@ -77,7 +78,8 @@ internal sealed partial class SqlMetadataStore
                             ("@cluster", cluster));
                         int rows = await session.ExecuteAsync(
                             // What the owner before has agreed to binds nobody now.
-                            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0 WHERE cluster = @cluster AND shard = @shard",
+                            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0 WHERE cluster = @cluster AND "
+                                + "shard = @shard",
                             cancellation,
                             ("@epoch", epoch),
                             ("@owner", owner),
@@ -184,9 +186,11 @@ internal sealed partial class SqlMetadataStore
     }
 
     // Of the shards that count. A database gives rows in any order.
-    private static Task<List<(ShardId Shard, DurableClaim Claim)>> ClaimsAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
+    private static Task<List<(ShardId Shard, DurableClaim Claim)>> ClaimsAsync(SqlSession session, string cluster,
+        CancellationToken cancellation) =>
         session.QueryAsync(
-            "SELECT world_line, cut_version, stride, floor_version, shard FROM slogger_shards WHERE cluster = @cluster AND state IN (@member, @leaving)",
+            "SELECT world_line, cut_version, stride, floor_version, shard FROM slogger_shards WHERE cluster = @cluster AND state IN "
+                + "(@member, @leaving)",
             r => (new ShardId((int)r.GetInt64(4)), ClaimOf(r, 0)),
             cancellation,
             ("@cluster", cluster),
@@ -227,7 +231,8 @@ internal sealed partial class SqlMetadataStore
     }
 
     private static ShardRecord ShardOf(System.Data.Common.DbDataReader row) => new(
-        new((int)row.GetInt64(0)), row.GetString(1), row.GetString(2), ClaimOf(row, 5), row.GetInt64(4), row.GetString(3), new(row.GetInt64(9)))
+        new((int)row.GetInt64(0)), row.GetString(1), row.GetString(2), ClaimOf(row, 5), row.GetInt64(4), row.GetString(3),
+            new(row.GetInt64(9)))
     {
         State = (MemberState)row.GetInt64(10),
     };

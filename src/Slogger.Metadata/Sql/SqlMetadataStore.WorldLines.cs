@@ -61,7 +61,8 @@ internal sealed partial class SqlMetadataStore
                 List<ShardRecord> shards = [];
                 List<WorldLineRecord> lines = [];
                 List<GridStretch> stretches = [];
-                // The cut first, and what is proposed: claims, and the stretch that a proposal has made, may be of a later moment, never of an earlier one.
+                // The cut first, and what is proposed: claims, and the stretch that a proposal has made, may be of a later moment, never of
+                // an earlier one.
                 await session.QueryAllAsync(
                     [
                         new(HeadSql, r => heads.Add(HeadOf(r))),
@@ -125,7 +126,8 @@ internal sealed partial class SqlMetadataStore
     }
 
     private async Task<WorldLineResult> BeginLockedAsync(
-        SqlSession session, string cluster, ShardId shard, DurableClaim durable, long epoch, PrecedenceRow? row, CancellationToken cancellation)
+        SqlSession session, string cluster, ShardId shard, DurableClaim durable, long epoch, PrecedenceRow? row,
+            CancellationToken cancellation)
     {
         WorldLine next = durable.Point.WorldLine.Next;
         await LockClusterAsync(session, cluster, cancellation);
@@ -169,10 +171,12 @@ internal sealed partial class SqlMetadataStore
 
     // The newest cut that the rows allow, with what the caller has durable beyond its own.
     private static async Task<Cut> ProvedAsync(
-        SqlSession session, string cluster, ClusterHead head, ShardId shard, DurableClaim durable, PrecedenceRow? row, CancellationToken cancellation)
+        SqlSession session, string cluster, ClusterHead head, ShardId shard, DurableClaim durable, PrecedenceRow? row,
+            CancellationToken cancellation)
     {
         List<ShardRecord> rows = await ShardRowsAsync(session, cluster, cancellation);
-        (ShardId Shard, DurableClaim Claim)[] claims = [.. rows.Where(s => Members.Counts(s.State)).Select(s => (s.Shard, s.Shard == shard ? durable : s.Claim))];
+        (ShardId Shard, DurableClaim Claim)[] claims = [.. rows.Where(s => Members.Counts(s.State))
+            .Select(s => (s.Shard, s.Shard == shard ? durable : s.Claim))];
         Cut recorded = head.Cut.Whole(rows.Count);
         if (head.Finder.RecordsRows && claims.Length > 1)
         {
@@ -208,7 +212,8 @@ internal sealed partial class SqlMetadataStore
         List<SqlStatement> statements =
         [
             new(
-                "UPDATE slogger_shards SET world_line = @world_line, cut_version = @version, floor_version = @version WHERE cluster = @cluster",
+                "UPDATE slogger_shards SET world_line = @world_line, cut_version = @version, floor_version = @version WHERE "
+                    + "cluster = @cluster",
                 ("@world_line", branch.WorldLine.Number),
                 ("@version", lowest.Number),
                 ("@cluster", cluster)),
@@ -223,7 +228,8 @@ internal sealed partial class SqlMetadataStore
         }
 
         statements.Add(new(
-            "UPDATE slogger_clusters SET world_line = @world_line, cut_version = @version, cut_versions = @versions_list WHERE cluster = @cluster",
+            "UPDATE slogger_clusters SET world_line = @world_line, cut_version = @version, cut_versions = @versions_list WHERE "
+                + "cluster = @cluster",
             ("@world_line", branch.WorldLine.Number),
             ("@version", lowest.Number),
             ("@versions_list", versions),
@@ -255,7 +261,8 @@ internal sealed partial class SqlMetadataStore
         + "WHERE cluster = @cluster ORDER BY world_line";
 
     private static WorldLineRecord WorldLineOf(DbDataReader row) =>
-        new(new(row.GetInt64(0)), new(row.GetInt64(1)), row.GetInt64(2), DateTimeOffset.UnixEpoch.AddTicks(row.GetInt64(3) * TimeSpan.TicksPerMicrosecond))
+        new(new(row.GetInt64(0)), new(row.GetInt64(1)), row.GetInt64(2),
+            DateTimeOffset.UnixEpoch.AddTicks(row.GetInt64(3) * TimeSpan.TicksPerMicrosecond))
         {
             ByShard = CutOf(new(row.GetInt64(0)), row.GetString(4)),
         };

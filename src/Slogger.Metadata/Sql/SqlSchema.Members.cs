@@ -9,8 +9,8 @@ internal static partial class SqlSchema
         "SELECT state, agreed_us FROM slogger_shards WHERE 1 = 0",
     ];
 
-    // made_with: how many shards a cluster was made with; those that have joined since come on top. change_us and change_interval_us: the change
-    // of the interval that is proposed, or 0. state: MemberState. agreed_us: the change that the shard's owner has agreed to last.
+    // made_with: how many shards a cluster was made with; those that have joined since come on top. change_us and change_interval_us: the
+    // change of the interval that is proposed, or 0. state: MemberState. agreed_us: the change that the shard's owner has agreed to last.
     private static IReadOnlyList<string> Members(SqlDialect dialect) =>
     [
         "ALTER TABLE slogger_clusters ADD made_with BIGINT DEFAULT 0 NOT NULL",

@@ -8,7 +8,8 @@ internal static partial class SqlSchema
 
     private static readonly string[] MovesShape =
     [
-        "SELECT cluster, move_id, slots, from_shard, to_shard, state, boundary_version, landed_version, revision, note FROM slogger_moves WHERE 1 = 0",
+        "SELECT cluster, move_id, slots, from_shard, to_shard, state, boundary_version, landed_version, revision, note FROM "
+            + "slogger_moves WHERE 1 = 0",
     ];
 
     private static IReadOnlyList<string> Moves(SqlDialect dialect) =>

@@ -5,13 +5,15 @@ internal static partial class SqlSchema
 {
     private static readonly string[] SitesShape =
     [
-        "SELECT cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off FROM slogger_sites WHERE 1 = 0",
-        "SELECT cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open FROM slogger_streams WHERE 1 = 0",
+        "SELECT cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off "
+            + "FROM slogger_sites WHERE 1 = 0",
+        "SELECT cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open FROM "
+            + "slogger_streams WHERE 1 = 0",
     ];
 
-    // slogger_sites: one row for a cluster of which a second site is known; none: it is alone. role: SiteRole. final_world_line: 0 before a failover is decided.
-    // hand_over: the number of the last switch-over; hand_over_world_line: 0 before it is offered; called_off: SiteState.CalledOff.
-    // slogger_streams: while a site is a backup, one row for each of its primary's shards (StreamState).
+    // slogger_sites: one row for a cluster of which a second site is known; none: it is alone. role: SiteRole. final_world_line: 0 before a
+    // failover is decided. hand_over: the number of the last switch-over; hand_over_world_line: 0 before it is offered; called_off:
+    // SiteState.CalledOff. slogger_streams: while a site is a backup, one row for each of its primary's shards (StreamState).
     private static IReadOnlyList<string> Sites(SqlDialect dialect) =>
     [
         $"""
@@ -45,7 +47,8 @@ internal static partial class SqlSchema
 
     private static readonly string[] SiteAddressesShape = ["SELECT cluster, shard, address FROM slogger_site_addresses WHERE 1 = 0"];
 
-    // slogger_site_addresses: where the process of each shard, or of each stream of a backup, listens for the other site and for commands; what a site is does not matter.
+    // slogger_site_addresses: where the process of each shard, or of each stream of a backup, listens for the other site and for commands;
+    // what a site is does not matter.
     private static IReadOnlyList<string> SiteAddresses(SqlDialect dialect) =>
     [
         $"""
@@ -66,7 +69,8 @@ internal static partial class SqlSchema
         "ALTER TABLE slogger_sites ADD shards BIGINT DEFAULT 0 NOT NULL",
     ];
 
-    private static readonly string[] TakeoverTimesShape = ["SELECT drill_us, failover_us, failover_drill_us FROM slogger_sites WHERE 1 = 0"];
+    private static readonly string[] TakeoverTimesShape =
+        ["SELECT drill_us, failover_us, failover_drill_us FROM slogger_sites WHERE 1 = 0"];
 
     // drill_us, failover_us, failover_drill_us: TakeoverTimes; 0: there was none.
     private static IReadOnlyList<string> TakeoverTimes(SqlDialect dialect) =>

@@ -12,20 +12,25 @@ internal static partial class SqlSchema
         "Its slogger_ tables are missing, or not as this program made them: restore them from a backup, "
         + "or name a database that holds no other tables of these names.";
 
-    public const int ClusterLength = 200, AddressLength = 400, OwnerLength = 400, StoreKindLength = 100, ReplicationIdLength = 40, FinderLength = 20, SecretLength = 64;
+    public const int ClusterLength = 200, AddressLength = 400, OwnerLength = 400, StoreKindLength = 100, ReplicationIdLength =
+        40, FinderLength = 20, SecretLength = 64;
 
     private const string Product = "slogger-metadata";
 
     /// <summary>All steps, in order.</summary>
-    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second), new(3, Third), new(4, Fourth), new(5, Moves), new(6, Partitions), new(7, Members), new(8, Sites), new(9, SiteAddresses), new(10, StreamLayouts), new(11, TakeoverTimes), new(12, Identity)];
+    public static readonly IReadOnlyList<SchemaStep> Steps =
+        [new(1, First), new(2, Second), new(3, Third), new(4, Fourth), new(5, Moves), new(6, Partitions), new(7, Members), new(8, Sites),
+            new(9, SiteAddresses), new(10, StreamLayouts), new(11, TakeoverTimes), new(12, Identity)];
 
     // Names and columns of the newest version, to find out early that someone changed them.
     private static readonly string[] Shape =
     [
-        "SELECT cluster, shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, revision, created_us FROM slogger_clusters WHERE 1 = 0",
+        "SELECT cluster, shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, revision, created_us "
+            + "FROM slogger_clusters WHERE 1 = 0",
         "SELECT coordinator_epoch, coordinator_renewals, coordinator_address, secret FROM slogger_clusters WHERE 1 = 0",
         "SELECT cluster, first_version, start_us, interval_us FROM slogger_grid WHERE 1 = 0",
-        "SELECT cluster, shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered, renewals FROM slogger_shards WHERE 1 = 0",
+        "SELECT cluster, shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered, renewals FROM "
+            + "slogger_shards WHERE 1 = 0",
         "SELECT cluster, world_line, branch_version, branch_versions, epoch, started_us FROM slogger_world_lines WHERE 1 = 0",
         "SELECT cluster, shard, through_version, after_version, world_line, dependencies FROM slogger_precedence WHERE 1 = 0",
         "SELECT cluster, shard, replid, stream_offset, world_line, version, recorded_us FROM slogger_origins WHERE 1 = 0",
@@ -103,7 +108,8 @@ internal static partial class SqlSchema
         "UPDATE slogger_shards SET entered = world_line",
         "ALTER TABLE slogger_clusters ADD cut_version BIGINT DEFAULT 0 NOT NULL",
         "ALTER TABLE slogger_clusters ADD awaited_version BIGINT DEFAULT 0 NOT NULL",
-        "UPDATE slogger_clusters SET cut_version = (SELECT MIN(cut_version) FROM slogger_shards WHERE slogger_shards.cluster = slogger_clusters.cluster)",
+        "UPDATE slogger_clusters SET cut_version = (SELECT MIN(cut_version) FROM slogger_shards WHERE slogger_shards.cluster = "
+            + "slogger_clusters.cluster)",
     ];
 
     // Which shard owns which hash slots; all rows of a cluster have the map's revision. Clusters made before get the map that new
@@ -184,7 +190,8 @@ internal static partial class SqlSchema
             },
             cancellation);
 
-        foreach (string query in Shape.Concat(MovesShape).Concat(PartitionsShape).Concat(MembersShape).Concat(SitesShape).Concat(SiteAddressesShape).Concat(StreamLayoutsShape).Concat(TakeoverTimesShape).Concat(IdentityShape))
+        foreach (string query in Shape.Concat(MovesShape).Concat(PartitionsShape).Concat(MembersShape).Concat(SitesShape)
+            .Concat(SiteAddressesShape).Concat(StreamLayoutsShape).Concat(TakeoverTimesShape).Concat(IdentityShape))
         {
             await session.ExecuteOnceAsync(query, cancellation);
         }

@@ -123,7 +123,8 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
         return await command.ExecuteNonQueryAsync(cancellation);
     }
 
-    /// <summary>Runs statements one after the other, in one exchange with the database where it can, and says how many rows each has changed.</summary>
+    /// <summary>Runs statements one after the other, in one exchange with the database where it can, and says how many rows each has
+    /// changed.</summary>
     public async Task<IReadOnlyList<int>> ExecuteAllAsync(IReadOnlyList<SqlStatement> statements, CancellationToken cancellation)
     {
         List<int> rows = [];
@@ -151,7 +152,8 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
             batch.BatchCommands.Add(command);
         }
 
-        // Not prepared: that would be another exchange, and what is done so is done rarely. One alone, too: so all of this is compiled when a process has taken its stream.
+        // Not prepared: that would be another exchange, and what is done so is done rarely. One alone, too: so all of this is compiled when
+        // a process has taken its stream.
         await batch.ExecuteNonQueryAsync(cancellation);
         rows.AddRange(batch.BatchCommands.Select(c => c.RecordsAffected));
         return rows;
@@ -172,8 +174,10 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
         return rows;
     }
 
-    /// <summary>Runs queries of the same parameters one after the other, in one exchange with the database where it can, and reads all their rows.</summary>
-    public async Task QueryAllAsync(IReadOnlyList<SqlQuery> queries, CancellationToken cancellation, params (string Name, object Value)[] parameters)
+    /// <summary>Runs queries of the same parameters one after the other, in one exchange with the database where it can, and reads all
+    /// their rows.</summary>
+    public async Task QueryAllAsync(IReadOnlyList<SqlQuery> queries, CancellationToken cancellation,
+        params (string Name, object Value)[] parameters)
     {
         if (!dialect.Batches)
         {
@@ -206,7 +210,8 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
         }
     }
 
-    private async Task<DbBatch> BatchAsync(IReadOnlyList<SqlQuery> queries, (string Name, object Value)[] parameters, CancellationToken cancellation)
+    private async Task<DbBatch> BatchAsync(IReadOnlyList<SqlQuery> queries, (string Name, object Value)[] parameters,
+        CancellationToken cancellation)
     {
         string text = string.Join(';', queries.Select(q => q.Sql));
         if (batches.TryGetValue(text, out DbBatch? batch))

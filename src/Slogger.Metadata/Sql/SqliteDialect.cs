@@ -62,8 +62,9 @@ internal sealed class SqliteDialect : SqlDialect
         MakePrivate();
     }
 
-    // It holds the secret by which proxies know each other. SQLite would make it with the mode that the process's mask allows, and gives the files beside it the mode of this one. An empty
-    // file is an empty database. What cannot be made here SQLite cannot make, and says why.
+    // It holds the secret by which proxies know each other. SQLite would make it with the mode that the process's mask allows, and gives
+    // the files beside it the mode of this one. An empty file is an empty database. What cannot be made here SQLite cannot make, and says
+    // why.
     private void MakePrivate()
     {
         if (OperatingSystem.IsWindows() || File.Exists(path))
@@ -73,7 +74,8 @@ internal sealed class SqliteDialect : SqlDialect
 
         try
         {
-            new FileStream(path, new FileStreamOptions { Mode = FileMode.CreateNew, Access = FileAccess.Write, UnixCreateMode = UnixFileMode.UserRead | UnixFileMode.UserWrite }).Dispose();
+            new FileStream(path, new FileStreamOptions { Mode = FileMode.CreateNew, Access = FileAccess.Write,
+                UnixCreateMode = UnixFileMode.UserRead | UnixFileMode.UserWrite }).Dispose();
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {

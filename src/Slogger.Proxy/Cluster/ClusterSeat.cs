@@ -54,7 +54,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>The world-line that was current when the seat was taken.</summary>
     public WorldLine WorldLineAtStart { get; private set; }
 
-    /// <summary>At a backup: what the site was when this process took the shard's stream, and the epoch with it. Null: the site serves.</summary>
+    /// <summary>At a backup: what the site was when this process took the shard's stream, and the epoch with it. Null: the site
+    /// serves.</summary>
     public SiteState? FollowedSite { get; private set; }
 
     /// <summary>Whether the cluster was made for several shards.</summary>
@@ -67,7 +68,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
     public MemberState State => _states[Shard.Number];
 
     /// <summary>The shards that count, as last seen.</summary>
-    public IEnumerable<ShardId> Members => _states.Select((state, i) => (state, i)).Where(s => Core.Membership.Members.Counts(s.state)).Select(s => new ShardId(s.i));
+    public IEnumerable<ShardId> Members => _states.Select((state, i) => (state, i)).Where(s => Core.Membership.Members.Counts(s.state))
+        .Select(s => new ShardId(s.i));
 
     /// <summary>Who finds the cut.</summary>
     public FinderKind Finder { get; private set; }
@@ -83,7 +85,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     /// <summary>Opens the metadata, makes or joins the cluster, and takes the shard.</summary>
     /// <exception cref="MetadataException">It cannot.</exception>
-    public static Task<ClusterSeat> TakeAsync(ServeOptions options, ILogger report, CancellationToken stop) => TakeAsync(options, report, follows: false, stop);
+    public static Task<ClusterSeat> TakeAsync(ServeOptions options, ILogger report, CancellationToken stop) =>
+        TakeAsync(options, report, follows: false, stop);
 
     /// <summary>The same; of a site that is a backup, or is to be one, the shard's stream is taken.</summary>
     /// <exception cref="MetadataException">It cannot.</exception>
@@ -109,7 +112,10 @@ internal sealed class ClusterSeat : IAsyncDisposable
     {
         try
         {
-            foreach (string doubt in await metadata.DoubtsAsync(stop).ConfigureAwait(false)) { report.Warn($"the metadata, {metadata.Description}: {doubt} (see \"The metadata's database\" in OPERATIONS.md)"); }
+            foreach (string doubt in await metadata.DoubtsAsync(stop).ConfigureAwait(false))
+            {
+                report.Warn($"the metadata, {metadata.Description}: {doubt} (see \"The metadata's database\" in OPERATIONS.md)");
+            }
         }
         catch (MetadataException e) when (e is not MetadataUnavailableException)
         {
@@ -121,34 +127,46 @@ internal sealed class ClusterSeat : IAsyncDisposable
     {
         long interval = (long)options.VersionInterval.TotalMicroseconds;
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
-        var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Finder = options.Finder ?? FinderKind.Approximate, Partitions = options.Partitions ?? Partitioning.Hash, Grid = [new GridStretch(new(1), now, interval)] };
+        var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Finder = options.Finder
+            ?? FinderKind.Approximate, Partitions = options.Partitions
+            ?? Partitioning.Hash, Grid = [new GridStretch(new(1), now, interval)] };
         ClusterSettings settings = options.Joins
             ? await FindAsync(stop).ConfigureAwait(false)
             : await Metadata.GetOrCreateClusterAsync(Cluster, proposal, stop).ConfigureAwait(false);
         // Before an epoch is taken: each of them would bring another metadata nearer to what is kept.
         Identity = await Metadata.IdentityAsync(Cluster, stop).ConfigureAwait(false);
-        if (StoreRecord.Read(options.DataDirectory)?.Contradiction(options.DataDirectory, Metadata.Description, Identity) is { } other) { throw new OtherMetadataException(other); }
+        if (StoreRecord.Read(options.DataDirectory)?.Contradiction(options.DataDirectory, Metadata.Description, Identity) is { } other)
+        {
+            throw new OtherMetadataException(other);
+        }
         if (options.Joins) { settings = await AddAsync(stop).ConfigureAwait(false); }
         if (options.Shards is { } shards && shards != settings.MadeWith && shards != settings.ShardCount)
         {
-            throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.MadeWith} shards, not {shards}: leave --shards out, or name another cluster");
+            throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.MadeWith} shards, not {shards}: leave --shards "
+                + "out, or name another cluster");
         }
         if (Shard.Number >= settings.ShardCount)
         {
-            throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, --join to have the next shard join it, or name another cluster");
+            throw new MetadataException(
+                $"cluster \"{Cluster}\" has {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, --join to have the next shard join it, or name another cluster");
         }
         (HasPeers, Finder, Partitions) = (settings.ShardCount > 1, settings.Finder, settings.Partitions);
         if (options.Finder is { } finder && finder != Finder)
         {
-            throw new MetadataException($"cluster \"{Cluster}\" was made with --finder {Finder.Name}, not {finder.Name}, and keeps it: leave --finder out. To change it, stop all its proxies and make another cluster from the data of its stores: another --cluster, with --seed from-redis and an empty --data for each shard");
+            throw new MetadataException($"cluster \"{Cluster}\" was made with --finder {Finder.Name}, not {finder.Name}, and keeps it: "
+                + "leave --finder out. To change it, stop all its proxies and make another cluster from the data of its stores: another "
+                + "--cluster, with --seed from-redis and an empty --data for each shard");
         }
         if (options.Partitions is { } partitions && !partitions.Equals(Partitions))
         {
-            throw new MetadataException($"cluster \"{Cluster}\" was made with --partitions {Shown(Partitions)}, not {Shown(partitions)}, and keeps it: leave --partitions out. To change it, make another cluster and copy the data with a client");
+            throw new MetadataException(
+                $"cluster \"{Cluster}\" was made with --partitions {Shown(Partitions)}, not {Shown(partitions)}, and keeps it: leave "
+                    + "--partitions out. To change it, make another cluster and copy the data with a client");
         }
         if (HasPeers && (options.Announce is null || options.Announce.IsEveryInterface))
         {
-            throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, and clients of the others could not be told where this one is: {(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give --announce HOST:PORT");
+            throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, and clients of the others could not be "
+                + $"told where this one is: {(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give --announce HOST:PORT");
         }
         if (settings.Grid[^1].IntervalUs != interval && !HasPeers)
         {
@@ -158,12 +176,16 @@ internal sealed class ClusterSeat : IAsyncDisposable
         _gridView = new GridView(new VersionGrid(settings.Grid), 0);
         if (HasPeers) { Secret = new PeerSecret(await Metadata.PeerSecretAsync(Cluster, stop).ConfigureAwait(false)); }
         Address = (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString();
-        ShardRecord record = await Metadata.RegisterShardAsync(Cluster, Shard, Address, options.Store == StoreKind.Faster ? ShardRecord.FasterStore : ShardRecord.RedisStore, stop).ConfigureAwait(false);
+        ShardRecord record = await Metadata.RegisterShardAsync(
+            Cluster, Shard, Address, options.Store == StoreKind.Faster ? ShardRecord.FasterStore : ShardRecord.RedisStore,
+                stop).ConfigureAwait(false);
         if (record.State == MemberState.Left)
         {
-            throw new MetadataException($"shard {Shard} has left cluster \"{Cluster}\", and numbers are not given out again. To have this proxy join anew give --join --shard {settings.ShardCount}, an empty Redis and an empty --data");
+            throw new MetadataException($"shard {Shard} has left cluster \"{Cluster}\", and numbers are not given out again. To have this "
+                + $"proxy join anew give --join --shard {settings.ShardCount}, an empty Redis and an empty --data");
         }
-        if (follows && await Metadata.TakeStreamsAsync(Cluster, Shard, options.Site.PrimaryShards, stop).ConfigureAwait(false) is { Owner: > 0 } taken)
+        if (follows && await Metadata.TakeStreamsAsync(Cluster, Shard, options.Site.PrimaryShards, stop).ConfigureAwait(
+            false) is { Owner: > 0 } taken)
         {
             (FollowedSite, Epoch) = (taken.Site, taken.Owner);
         }
@@ -175,7 +197,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
         await LearnGridAsync(0, stop).ConfigureAwait(false);
         if (settings.Grid[^1].IntervalUs != interval)
         {
-            _report.Info($"shard {Shard}: versions are of {settings.Grid[^1].IntervalUs / 1000.0} ms, as the cluster has them; --version-interval counts where a cluster is made, slogger interval changes it");
+            _report.Info($"shard {Shard}: versions are of {settings.Grid[^1].IntervalUs / 1000.0} ms, as the cluster has them; "
+                + "--version-interval counts where a cluster is made, slogger interval changes it");
         }
     }
 
@@ -188,7 +211,10 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             ClusterSnapshot found = await RetryAsync(() => Metadata.SnapshotAsync(Cluster, stop), stop).ConfigureAwait(false);
             ShardRecord record = found.Shards.First(s => s.Shard == Shard);
-            if (record.Epoch != Epoch) { throw new MetadataException($"shard {Shard} of cluster \"{Cluster}\" has been taken by another process"); }
+            if (record.Epoch != Epoch)
+            {
+                throw new MetadataException($"shard {Shard} of cluster \"{Cluster}\" has been taken by another process");
+            }
             See(found.Shards);
             Learned(found.Grid);
             if (new ClusterView(record, found.Cut, found.Lines) is not { IsOfOneWorldLine: true } view) { continue; }
@@ -214,19 +240,27 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     private async Task<ClusterSettings> FindAsync(CancellationToken stop) =>
         await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false)
-        ?? throw new MetadataException($"there is no cluster \"{Cluster}\" that shard {Shard} could join: check --cluster and --metadata, or leave --join out to make one");
+        ?? throw new MetadataException($"there is no cluster \"{Cluster}\" that shard {Shard} could join: check --cluster and --metadata, "
+        + "or leave --join out to make one");
 
     // A number for this shard, if it has none yet.
     private async Task<ClusterSettings> AddAsync(CancellationToken stop)
     {
-        if ((await Metadata.AddShardAsync(Cluster, Shard, stop).ConfigureAwait(false)).Error is { } error) { throw new MetadataException(error); }
+        if ((await Metadata.AddShardAsync(Cluster, Shard, stop).ConfigureAwait(false)).Error is { } error)
+        {
+            throw new MetadataException(error);
+        }
         return await FindAsync(stop).ConfigureAwait(false);
     }
 
-    /// <summary>Notes which cluster the data directory belongs to, if that is not known yet: what is in it fits the metadata. Throws IOException.</summary>
+    /// <summary>Notes which cluster the data directory belongs to, if that is not known yet: what is in it fits the metadata. Throws
+    /// IOException.</summary>
     public void NoteIdentity(string dataDirectory)
     {
-        if (StoreRecord.Read(dataDirectory) is { ClusterIdentity: "" } record) { (record with { ClusterIdentity = Identity }).Write(dataDirectory); }
+        if (StoreRecord.Read(dataDirectory) is { ClusterIdentity: "" } record)
+        {
+            (record with { ClusterIdentity = Identity }).Write(dataDirectory);
+        }
     }
 
     /// <summary>Takes note of who is in the cluster.</summary>
@@ -249,7 +283,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
     private GridView Learned(GridState state)
     {
         VersionGrid known = Grid;
-        return _gridView = new GridView(known.Stretches.SequenceEqual(state.Stretches) ? known : new VersionGrid(state.Stretches), state.ChangeUs);
+        return _gridView = new GridView(known.Stretches.SequenceEqual(state.Stretches) ? known : new VersionGrid(state.Stretches),
+            state.ChangeUs);
     }
 
     private static string Shown(Partitioning partitions) => partitions.ToString() is { Length: <= PartitionsShownMax } text
@@ -270,7 +305,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
             ClusterCut cut = await RetryAsync(() => Metadata.AdvanceCutAsync(Cluster, stop), stop).ConfigureAwait(false);
-            IReadOnlyList<WorldLineRecord> lines = await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false);
+            IReadOnlyList<WorldLineRecord> lines = await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(
+                false);
             if (new ClusterView(record, cut, lines) is { IsOfOneWorldLine: true } view) { return view; }
         }
     }
@@ -279,7 +315,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
     public async Task<IReadOnlyList<WorldLineRecord>> LinesUpToAsync(WorldLine last, CancellationToken stop) =>
         [.. (await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false)).Where(l => l.WorldLine <= last)];
 
-    /// <summary>Notes that this shard has left all older world-lines: nobody is served before its store is at the branch, or beyond it.</summary>
+    /// <summary>Notes that this shard has left all older world-lines: nobody is served before its store is at the branch, or beyond
+    /// it.</summary>
     public async Task EnterAsync(WorldLine line, CancellationToken stop) =>
         await RetryAsync(
             async () =>
@@ -293,7 +330,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
     {
         IReadOnlyList<ShardRecord> shards = await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false);
         See(shards);
-        return (shards[0].WorldLine, [.. shards.Where(s => Core.Membership.Members.Counts(s.State) && s.Epoch > 0 && s.Entered < line).Select(s => s.Shard)]);
+        return (shards[0].WorldLine,
+            [.. shards.Where(s => Core.Membership.Members.Counts(s.State) && s.Epoch > 0 && s.Entered < line).Select(s => s.Shard)]);
     }
 
     /// <summary>The last version of an older world-line that is still part of the current one.</summary>
@@ -309,12 +347,14 @@ internal sealed class ClusterSeat : IAsyncDisposable
     public async Task<Version?> BeginWorldLineAsync(DurableClaim durable, PrecedenceRow? row, CancellationToken stop)
     {
         WorldLine next = durable.Point.WorldLine.Next;
-        WorldLineResult result = await RetryAsync(() => Metadata.BeginWorldLineAsync(Cluster, Shard, next, durable, Epoch, row, stop), stop).ConfigureAwait(false);
+        WorldLineResult result = await RetryAsync(() => Metadata.BeginWorldLineAsync(Cluster, Shard, next, durable, Epoch, row, stop),
+            stop).ConfigureAwait(false);
         return result.Outcome switch
         {
             WorldLineOutcome.Started => result.Current.Version,
             WorldLineOutcome.StaleWorldLine => null,
-            _ => throw new RecoveryRefusedException($"shard {Shard}: the metadata refused world-line {next} after {durable.Point}: {result.Outcome} (it stands at {result.Current}). Another proxy may own this shard now."),
+            _ => throw new RecoveryRefusedException(
+                $"shard {Shard}: the metadata refused world-line {next} after {durable.Point}: {result.Outcome} (it stands at {result.Current}). Another proxy may own this shard now."),
         };
     }
 

@@ -63,7 +63,8 @@ internal sealed class SlotWatch
         RedisReply commands = await control.CommandAsync(["COMMAND"], stop).ConfigureAwait(false);
         if (commands.IsError)
         {
-            throw new RecoveryRefusedException($"shard {shard}: Redis does not tell the proxy where commands have their keys, which it must know in a cluster of several shards: {commands.Text}. Give its user the right to COMMAND");
+            throw new RecoveryRefusedException($"shard {shard}: Redis does not tell the proxy where commands have their keys, which it "
+                + $"must know in a cluster of several shards: {commands.Text}. Give its user the right to COMMAND");
         }
         var text = new StringBuilder(64 << 10);
         Append(text, commands);
@@ -133,17 +134,22 @@ internal sealed class SlotWatch
         IReadOnlyList<ShardRecord> all = await _seat.Metadata.ShardsAsync(_seat.Cluster, stop).ConfigureAwait(false);
         // Clients are told of no shard that has not joined yet, or has left.
         ShardRecord[] shards = [.. all.Where(s => Members.Counts(s.State) || s.Shard == _seat.Shard)];
-        string addresses = string.Create(CultureInfo.InvariantCulture, $"{owners.Revision} {string.Join(' ', shards.Select(s => $"{s.Shard}={s.Address}"))}");
+        string addresses = string.Create(CultureInfo.InvariantCulture,
+            $"{owners.Revision} {string.Join(' ', shards.Select(s => $"{s.Shard}={s.Address}"))}");
         if (addresses == _addresses) { return; }
         _addresses = addresses;
         var nodes = new List<ClusterNode>();
         foreach (ShardRecord shard in shards)
         {
             // One that has never run has no address. Of those that have nobody can tell here whether they still do.
-            if (ListenAddress.TryParse(shard.Address, out ListenAddress? at, out _) && !at.IsUnix) { nodes.Add(new ClusterNode(shard.Shard, at.Host, at.Port, IsAlive: true)); }
+            if (ListenAddress.TryParse(shard.Address, out ListenAddress? at, out _) && !at.IsUnix)
+            {
+                nodes.Add(new ClusterNode(shard.Shard, at.Host, at.Port, IsAlive: true));
+            }
         }
         _isComplete = nodes.Count == shards.Length;
-        Volatile.Write(ref _at, shards.Where(s => ListenAddress.TryParse(s.Address, out _, out _)).ToDictionary(s => s.Shard, s => ListenAddress.TryParse(s.Address, out ListenAddress? at, out _) ? at : null!));
+        Volatile.Write(ref _at, shards.Where(s => ListenAddress.TryParse(s.Address, out _, out _))
+            .ToDictionary(s => s.Shard, s => ListenAddress.TryParse(s.Address, out ListenAddress? at, out _) ? at : null!));
         var replies = new ClusterReplies(_seat.Cluster, _seat.Partitions, owners.Map, owners.Revision, nodes, _seat.Shard);
         View = new ClusterSlots(_seat.Partitions, new ServedSlots(_seat.Shard, owners.Map), replies);
     }

@@ -55,15 +55,18 @@ public sealed class DataDirectory : IDisposable
             StoreRecord? found = StoreRecord.Read(path);
             if (found is null && FindRemains(path) is { } remains)
             {
-                return Broken($"the data directory {path} holds {remains}/ but no {StoreRecord.FileName}", $"put {StoreRecord.FileName} back from a copy, or use an empty directory");
+                return Broken($"the data directory {path} holds {remains}/ but no {StoreRecord.FileName}",
+                    $"put {StoreRecord.FileName} back from a copy, or use an empty directory");
             }
 
             if (found?.Contradiction(options) is { } contradiction)
             {
-                return new DataDirectoryResult(null, $"the data directory {path} cannot be used: {contradiction}", "give the directory of this store with --data (an empty or new one for a first start), or correct the other options", true);
+                return new DataDirectoryResult(null, $"the data directory {path} cannot be used: {contradiction}", "give the directory of "
+                    + "this store with --data (an empty or new one for a first start), or correct the other options", true);
             }
 
-            StoreRecord current = StoreRecord.From(options) with { Created = found?.Created ?? DateTimeOffset.UtcNow, ClusterIdentity = found?.ClusterIdentity ?? "" };
+            StoreRecord current = StoreRecord.From(options) with { Created = found?.Created
+                ?? DateTimeOffset.UtcNow, ClusterIdentity = found?.ClusterIdentity ?? "" };
             if (found != current)
             {
                 current.Write(path);
@@ -83,7 +86,8 @@ public sealed class DataDirectory : IDisposable
 
         if (!File.Exists(System.IO.Path.Combine(path, StoreRecord.FileName)))
         {
-            return new DataDirectoryResult(null, $"{path} is not a data directory of Slogger: it has no {StoreRecord.FileName}", "give the right one with --data", true);
+            return new DataDirectoryResult(null, $"{path} is not a data directory of Slogger: it has no {StoreRecord.FileName}",
+                "give the right one with --data", true);
         }
 
         return WithLock(path, held =>
@@ -156,7 +160,8 @@ public sealed class DataDirectory : IDisposable
         catch (IOException e) when (IsLockViolation(e))
         {
             string owner = OwnerOf(path) is { } pid ? string.Create(CultureInfo.InvariantCulture, $" (process {pid})") : "";
-            return Broken($"the data directory {path} is in use by another Slogger process{owner}", "stop that one, or give another directory with --data");
+            return Broken($"the data directory {path} is in use by another Slogger process{owner}",
+                "stop that one, or give another directory with --data");
         }
 
         DataDirectoryResult? result = null;
@@ -164,7 +169,8 @@ public sealed class DataDirectory : IDisposable
         {
             // A record of a killed proxy would send status to whoever has its address now.
             ProxyRecord.Remove(path);
-            PrivateFile.Write(System.IO.Path.Combine(path, PidFileName), Encoding.ASCII.GetBytes(Environment.ProcessId.ToString(CultureInfo.InvariantCulture) + "\n"));
+            PrivateFile.Write(System.IO.Path.Combine(path, PidFileName),
+                Encoding.ASCII.GetBytes(Environment.ProcessId.ToString(CultureInfo.InvariantCulture) + "\n"));
             result = use(held);
             return result;
         }
@@ -185,17 +191,21 @@ public sealed class DataDirectory : IDisposable
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
-            return Broken($"the data directory {path} cannot be used: {e.Message}", "check its path, its owner and the free space, or give another one with --data");
+            return Broken($"the data directory {path} cannot be used: {e.Message}",
+                "check its path, its owner and the free space, or give another one with --data");
         }
         catch (InvalidDataException e)
         {
-            return Broken($"the data directory {path} cannot be used: {e.Message}", "put the file back from a copy, or use the Slogger that wrote it");
+            return Broken($"the data directory {path} cannot be used: {e.Message}",
+                "put the file back from a copy, or use the Slogger that wrote it");
         }
     }
 
     // .NET reports a lost flock as a sharing violation: EWOULDBLOCK on Unix, ERROR_SHARING_VIOLATION on Windows.
-    private static bool IsLockViolation(IOException e) => e is not (FileNotFoundException or DirectoryNotFoundException or PathTooLongException)
-        && (e.HResult is 11 or 35 or unchecked((int)0x80070020) || e.Message.Contains("being used by another process", StringComparison.Ordinal));
+    private static bool IsLockViolation(IOException e) =>
+        e is not (FileNotFoundException or DirectoryNotFoundException or PathTooLongException)
+        && (e.HResult is 11 or 35 or unchecked((int)0x80070020)
+        || e.Message.Contains("being used by another process", StringComparison.Ordinal));
 
     private static DataDirectoryResult Opened(string path, FileStream held, StoreRecord store, CommitMode? previous)
         => new(new DataDirectory(path, held, store, previous), "", "", false);

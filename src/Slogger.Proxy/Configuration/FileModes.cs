@@ -1,5 +1,6 @@
-// Nobody but the proxy's user reads what the product makes: data, and secrets. The mask of the process sees to that, for every file, directory and socket,
-// also those that SQLite, FASTER and a supervised Redis make. Only the executable sets it: a library has no say in its process's mask.
+// Nobody but the proxy's user reads what the product makes: data, and secrets. The mask of the process sees to that, for every file,
+// directory and socket, also those that SQLite, FASTER and a supervised Redis make. Only the executable sets it: a library has no say in
+// its process's mask.
 using System.Globalization;
 using System.Runtime.InteropServices;
 
@@ -32,7 +33,8 @@ public static partial class FileModes
         foreach (string path in (string[])[metadata.Target, metadata.Target + "-wal", metadata.Target + "-shm"])
         {
             if (ModeOf(path) is not { } mode || ((int)mode & Others) == 0) { continue; }
-            log.Warn($"others than its owner may use {path} (mode {Convert.ToString((int)mode, 8)}), which holds the secret by which the cluster's proxies know each other: chmod 600 {path}");
+            log.Warn($"others than its owner may use {path} (mode {Convert.ToString((int)mode, 8)}), which holds the secret by which the "
+                + $"cluster's proxies know each other: chmod 600 {path}");
         }
     }
 
@@ -50,8 +52,9 @@ public static partial class FileModes
     }
 
     /// <summary>
-    /// Root becomes the user who runs the proxy of a data directory: what root made there, that user could not read, and a link that he has laid there
-    /// would lead root's writing anywhere. For good, and with that user's groups. Nothing happens for others, or where root runs the proxy.
+    /// Root becomes the user who runs the proxy of a data directory: what root made there, that user could not read, and a link that he has
+    /// laid there would lead root's writing anywhere. For good, and with that user's groups. Nothing happens for others, or where root runs
+    /// the proxy.
     /// </summary>
     /// <returns>Why it cannot be done; null: done, or nothing to do.</returns>
     public static string? BecomeOwner(string directory)
@@ -62,14 +65,17 @@ public static partial class FileModes
         nint entry = Getpwuid(owner.User);
         int groups = entry != 0 ? InitGroups(Marshal.ReadIntPtr(entry), owner.Group) : SetGroups(1, owner.Group);
         // The user last: only root may do the other two.
-        return groups == 0 && SetResGid(owner.Group, owner.Group, owner.Group) == 0 && SetResUid(owner.User, owner.User, owner.User) == 0 ? null
-            : string.Create(CultureInfo.InvariantCulture, $"{directory} belongs to user {owner.User}, and root cannot become that user ({Marshal.GetLastPInvokeErrorMessage()})");
+        return groups == 0 && SetResGid(owner.Group, owner.Group, owner.Group) == 0 && SetResUid(owner.User, owner.User, owner.User) == 0
+            ? null
+            : string.Create(CultureInfo.InvariantCulture,
+            $"{directory} belongs to user {owner.User}, and root cannot become that user ({Marshal.GetLastPInvokeErrorMessage()})");
     }
 
     private static (uint User, uint Group)? OwnerOf(string path, int flags)
     {
         Span<uint> status = stackalloc uint[64];
-        return Statx(CurrentDirectory, path, flags, UserAndGroup, ref MemoryMarshal.GetReference(status)) == 0 ? (status[5], status[6]) : null;
+        return Statx(CurrentDirectory, path, flags, UserAndGroup, ref MemoryMarshal.GetReference(status)) == 0 ? (status[5], status[6])
+            : null;
     }
 
     // Of <linux/stat.h>: there the user is the sixth word of the answer, and the group the seventh.

@@ -21,7 +21,8 @@ public enum MetadataKind
 /// <summary>A metadata store's kind and its file or connection string.</summary>
 public sealed class MetadataSpec
 {
-    private static readonly string[] ShownKeys = ["host", "server", "data source", "port", "database", "initial catalog", "username", "user id"];
+    private static readonly string[] ShownKeys = ["host", "server", "data source", "port", "database", "initial catalog", "username",
+        "user id"];
 
     private MetadataSpec(MetadataKind kind, string target) => (Kind, Target) = (kind, target);
 

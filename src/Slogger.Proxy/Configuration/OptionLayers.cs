@@ -96,7 +96,8 @@ public sealed class OptionLayer
         }
         catch (JsonException e)
         {
-            layer.Errors.Add(new OptionError("the configuration file is not valid JSON", $"{path} line {e.LineNumber + 1}", "correct it: one object of \"name\": value pairs"));
+            layer.Errors.Add(new OptionError("the configuration file is not valid JSON", $"{path} line {e.LineNumber + 1}", "correct it: "
+                + "one object of \"name\": value pairs"));
         }
 
         return layer;
@@ -111,7 +112,8 @@ public sealed class OptionLayer
     {
         if (!reader.Read() || reader.TokenType != JsonTokenType.StartObject)
         {
-            layer.Errors.Add(new OptionError("the configuration file is not a JSON object", path, "write one object of \"name\": value pairs"));
+            layer.Errors.Add(new OptionError("the configuration file is not a JSON object", path, "write one object of "
+                + "\"name\": value pairs"));
             return;
         }
 
@@ -127,7 +129,8 @@ public sealed class OptionLayer
                 string remedy = option is not null ? "a configuration file cannot name another; remove it"
                     : NearestName.Find(name, OptionCatalog.All.Select(known => known.Name)) is { } nearest ? $"did you mean \"{nearest}\"?"
                     : "remove it; slogger serve --help lists the names";
-                layer.Errors.Add(new OptionError(option is null ? $"\"{name}\" is not an option" : "\"config\" stands in a configuration file", origin, remedy));
+                layer.Errors.Add(new OptionError(option is null ? $"\"{name}\" is not an option" : "\"config\" stands in a "
+                    + "configuration file", origin, remedy));
             }
             else if (texts is null || (texts.Count != 1 && option.Shape != OptionShape.List))
             {
@@ -136,7 +139,8 @@ public sealed class OptionLayer
             }
             else if (!layer.Values.TryAdd(name, new OptionTexts(texts, origin)))
             {
-                layer.Errors.Add(new OptionError($"\"{name}\" is given twice", $"{layer.Values[name].Origin} and {origin}", "remove one of them"));
+                layer.Errors.Add(new OptionError($"\"{name}\" is given twice", $"{layer.Values[name].Origin} and {origin}",
+                    "remove one of them"));
             }
         }
 

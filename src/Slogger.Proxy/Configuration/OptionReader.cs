@@ -95,7 +95,8 @@ internal sealed class OptionReader
     /// <summary>Adds an error about an option that is given.</summary>
     public void Fail(string name, string what, string remedy) => Errors.Add(new OptionError($"--{name} {what}", OriginOf(name), remedy));
 
-    private OptionTexts? Texts(string name) => _layers.Select(layer => layer.Values.GetValueOrDefault(name)).FirstOrDefault(texts => texts is not null);
+    private OptionTexts? Texts(string name) => _layers.Select(layer => layer.Values.GetValueOrDefault(name))
+        .FirstOrDefault(texts => texts is not null);
 
     private bool TryParse<T>(string name, string text, string origin, OptionTextParser<T> parse, out T value)
     {
@@ -106,7 +107,8 @@ internal sealed class OptionReader
 
         OptionDefinition option = OptionCatalog.Find(name) ?? OptionCatalog.RestoreOnly.First(known => known.Name == name);
         string shown = option.IsSecret ? "" : $" \"{text}\"";
-        Errors.Add(new OptionError($"--{name}{shown} {problem}", origin, $"expected {(option.ValueName.Length > 0 ? option.ValueName : "true or false")}; default: {option.Default}"));
+        Errors.Add(new OptionError($"--{name}{shown} {problem}", origin,
+            $"expected {(option.ValueName.Length > 0 ? option.ValueName : "true or false")}; default: {option.Default}"));
         return false;
     }
 }

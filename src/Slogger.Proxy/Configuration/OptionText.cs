@@ -24,18 +24,21 @@ public static class OptionText
     ];
 
     /// <summary>A reader of durations such as 1ms, 2.5s, 10m (whole microseconds) within bounds, both included.</summary>
-    public static OptionTextParser<TimeSpan> Duration(TimeSpan min, TimeSpan max) => (string text, out TimeSpan value, out string problem) =>
+    public static OptionTextParser<TimeSpan> Duration(TimeSpan min, TimeSpan max) =>
+        (string text, out TimeSpan value, out string problem) =>
     {
         value = default;
         problem = "";
         foreach ((string suffix, long unit) in DurationUnits)
         {
-            if (!text.EndsWith(suffix, StringComparison.OrdinalIgnoreCase) || !TryNumber(text.AsSpan(0, text.Length - suffix.Length), out decimal number))
+            if (!text.EndsWith(suffix, StringComparison.OrdinalIgnoreCase)
+                || !TryNumber(text.AsSpan(0, text.Length - suffix.Length), out decimal number))
             {
                 continue;
             }
 
-            if (number > decimal.MaxValue / unit || number * unit > (decimal)max.TotalMicroseconds || number * unit < (decimal)min.TotalMicroseconds)
+            if (number > decimal.MaxValue / unit || number * unit > (decimal)max.TotalMicroseconds
+                || number * unit < (decimal)min.TotalMicroseconds)
             {
                 problem = $"is out of range; it can be {FormatDuration(min)} to {FormatDuration(max)}";
                 return false;
@@ -65,7 +68,8 @@ public static class OptionText
         problem = "";
         foreach ((string suffix, long unit) in SizeUnits)
         {
-            if (!text.EndsWith(suffix, StringComparison.OrdinalIgnoreCase) || !TryNumber(text.AsSpan(0, text.Length - suffix.Length), out decimal number))
+            if (!text.EndsWith(suffix, StringComparison.OrdinalIgnoreCase)
+                || !TryNumber(text.AsSpan(0, text.Length - suffix.Length), out decimal number))
             {
                 continue;
             }
@@ -98,7 +102,8 @@ public static class OptionText
     };
 
     /// <summary>A reader of one of several words.</summary>
-    public static OptionTextParser<T> Choice<T>(params (string Word, T Value)[] choices) => (string text, out T value, out string problem) =>
+    public static OptionTextParser<T> Choice<T>(params (string Word, T Value)[] choices) =>
+        (string text, out T value, out string problem) =>
     {
         foreach ((string word, T choice) in choices)
         {
@@ -197,7 +202,8 @@ public static class OptionText
     public static bool ExistingFile(string text, out string value, out string problem)
     {
         value = text.Length == 0 ? "" : Path.GetFullPath(text);
-        problem = text.Length == 0 ? "names no file" : Directory.Exists(value) ? "is a directory, not a file" : !File.Exists(value) ? "does not exist or cannot be read" : "";
+        problem = text.Length == 0 ? "names no file" : Directory.Exists(value) ? "is a directory, not a file"
+            : !File.Exists(value) ? "does not exist or cannot be read" : "";
         return problem.Length == 0;
     }
 
@@ -215,9 +221,11 @@ public static class OptionText
         value = "";
         if (text.Length > 0 && !text.Contains('/'))
         {
-            IEnumerable<string> folders = (Environment.GetEnvironmentVariable("PATH") ?? "").Split(Path.PathSeparator, StringSplitOptions.RemoveEmptyEntries);
+            IEnumerable<string> folders = (Environment.GetEnvironmentVariable("PATH") ?? "").Split(
+                Path.PathSeparator, StringSplitOptions.RemoveEmptyEntries);
             value = folders.Select(folder => Path.Combine(folder, text)).FirstOrDefault(IsExecutable) ?? "";
-            problem = value.Length > 0 ? "" : "is not on the PATH; give its whole path, or install it (Debian: apt-get install redis-server)";
+            problem = value.Length > 0 ? ""
+                : "is not on the PATH; give its whole path, or install it (Debian: apt-get install redis-server)";
             return problem.Length == 0;
         }
 

@@ -26,7 +26,8 @@ public sealed record ProxyRecord
     /// <summary>When it began to listen.</summary>
     public DateTimeOffset Started { get; init; }
 
-    /// <summary>Announces this process, listening at these addresses (the real ports). Call it once the listeners are bound. Throws IOException.</summary>
+    /// <summary>Announces this process, listening at these addresses (the real ports). Call it once the listeners are bound. Throws
+    /// IOException.</summary>
     public static void Publish(string dataDirectory, IEnumerable<ListenAddress> listen, IEnumerable<ListenAddress> tlsListen)
     {
         ProxyRecord record = new()
@@ -46,7 +47,8 @@ public sealed record ProxyRecord
     {
         try
         {
-            return JsonSerializer.Deserialize(File.ReadAllBytes(Path.Combine(dataDirectory, FileName)), ConfigurationJson.Default.ProxyRecord);
+            return JsonSerializer.Deserialize(File.ReadAllBytes(Path.Combine(dataDirectory, FileName)),
+                ConfigurationJson.Default.ProxyRecord);
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException or JsonException)
         {

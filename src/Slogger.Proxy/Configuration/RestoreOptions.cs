@@ -21,7 +21,8 @@ public sealed record RestoreOptions
     /// <summary>The version to restore; null for the newest durable one. One of --version, --latest and --list is required.</summary>
     public Version? Version { get; init; }
 
-    /// <summary>The shard goes on from that version: the next start makes its content the next version. Default: false, a start then asks.</summary>
+    /// <summary>The shard goes on from that version: the next start makes its content the next version. Default: false, a start then
+    /// asks.</summary>
     public bool Keep { get; init; }
 
     /// <summary>Nothing is restored: the versions that can be are listed. Default: false.</summary>
@@ -51,7 +52,8 @@ public sealed record RestoreOptions
     /// <summary>Where cuts and world-lines are recorded. Default: sqlite in metadata.db of the data directory.</summary>
     public required MetadataSpec Metadata { get; init; }
 
-    /// <summary>Only from-log has a meaning: a Redis with data of unknown origin may be overwritten. Default: null, it is refused.</summary>
+    /// <summary>Only from-log has a meaning: a Redis with data of unknown origin may be overwritten. Default: null, it is
+    /// refused.</summary>
     public SeedSource? Seed { get; init; }
 
     /// <summary>The cluster's name, from the data directory.</summary>

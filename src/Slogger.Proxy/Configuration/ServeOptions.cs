@@ -1,5 +1,5 @@
-// Everything `slogger serve` and `slogger backup` can be told, as immutable typed values. Made by ServeOptionsReader from the command line, the
-// environment and the configuration file; checked there, so the proxy may trust every value. OptionCatalog holds the
+// Everything `slogger serve` and `slogger backup` can be told, as immutable typed values. Made by ServeOptionsReader from the command line,
+// the environment and the configuration file; checked there, so the proxy may trust every value. OptionCatalog holds the
 // option's name and help for each property (a test keeps the two complete).
 using System.Collections.Immutable;
 using System.Text.Json.Serialization;
@@ -58,15 +58,16 @@ public sealed record ServeOptions
     /// <summary>TLS towards Redis. Default: null, clear text.</summary>
     public RedisTlsOptions? RedisTls { get; init; }
 
-    /// <summary>Memory for the records of the embedded store, in bytes: rounded down to a power of two, at least four pages. All data is kept
-    /// there. Default: 1 GiB. At its limit writes are refused as by Redis at maxmemory.</summary>
+    /// <summary>Memory for the records of the embedded store, in bytes: rounded down to a power of two, at least four pages. All data is
+    /// kept there. Default: 1 GiB. At its limit writes are refused as by Redis at maxmemory.</summary>
     public long FasterMemoryBytes { get; init; } = 1L << 30;
 
     /// <summary>Memory for the embedded store's hash index, in bytes: rounded down to a power of two. Default: 64 MiB, good for some eight
     /// million keys; with many more reads slow down.</summary>
     public long FasterIndexBytes { get; init; } = 64L << 20;
 
-    /// <summary>A page of the embedded store's log, in bytes: rounded down to a power of two. No value is larger. Default: 32 MiB.</summary>
+    /// <summary>A page of the embedded store's log, in bytes: rounded down to a power of two. No value is larger. Default: 32
+    /// MiB.</summary>
     public long FasterPageBytes { get; init; } = 32L << 20;
 
     /// <summary>Every how many versions the embedded store commits, at least: a power of two. Default: 8, every 40 ms with versions of
@@ -74,8 +75,8 @@ public sealed record ServeOptions
     public int FasterStride { get; init; } = 8;
 
     /// <summary>
-    /// Directory (absolute path) of the version log, the checkpoints and the supervised Redis's files, or of the embedded store. Default: slogger-data in the
-    /// current directory. It belongs to one shard and one kind of store; losing it loses the ability to recover.
+    /// Directory (absolute path) of the version log, the checkpoints and the supervised Redis's files, or of the embedded store. Default:
+    /// slogger-data in the current directory. It belongs to one shard and one kind of store; losing it loses the ability to recover.
     /// </summary>
     public required string DataDirectory { get; init; }
 
@@ -93,18 +94,20 @@ public sealed record ServeOptions
     /// sessions only.</summary>
     public FinderKind? Finder { get; init; }
 
-    /// <summary>How keys fall into partitions. Default: null, whatever the cluster was made with; where it is made, hash. Kept with the cluster.</summary>
+    /// <summary>How keys fall into partitions. Default: null, whatever the cluster was made with; where it is made, hash. Kept with the
+    /// cluster.</summary>
     public Partitioning? Partitions { get; init; }
 
     /// <summary>How many shards the cluster has, 1 to 1024: 0 to one less. Needed where the cluster is made, by the first of its
     /// proxies; a later one that gives another number is refused. Default: null, 1 when the cluster is made.</summary>
     public int? Shards { get; init; }
 
-    /// <summary>Has this proxy join a running cluster as its next shard, with an empty Redis. Default: false, so that a wrong number makes no
-    /// shard. Of no consequence once it has joined.</summary>
+    /// <summary>Has this proxy join a running cluster as its next shard, with an empty Redis. Default: false, so that a wrong number makes
+    /// no shard. Of no consequence once it has joined.</summary>
     public bool Joins { get; init; }
 
-    /// <summary>What makes a version durable. Default: log for a Redis, faster for the embedded store, each with no other of the two.</summary>
+    /// <summary>What makes a version durable. Default: log for a Redis, faster for the embedded store, each with no other of the
+    /// two.</summary>
     public CommitMode Commit { get; init; } = CommitMode.Log;
 
     /// <summary>
@@ -122,7 +125,8 @@ public sealed record ServeOptions
     /// <summary>What plain clients see after a recovery. Default: close.</summary>
     public RollbackAction OnRollback { get; init; } = RollbackAction.Close;
 
-    /// <summary>How a Redis that is alive goes back when another shard has lost its own. Default: in place, where that is possible.</summary>
+    /// <summary>How a Redis that is alive goes back when another shard has lost its own. Default: in place, where that is
+    /// possible.</summary>
     public RollbackMethod Rollback { get; init; } = RollbackMethod.InPlace;
 
     /// <summary>What wins when Redis holds data of unknown origin. Default: null, refuse to start.</summary>
@@ -176,7 +180,8 @@ public sealed record ServeOptions
     public LogFormat LogFormat { get; init; } = LogFormat.Text;
 
     /// <summary>What <see cref="DataDirectory"/> remembers: attached, supervised or embedded.</summary>
-    public StoreKind Store => Commit == CommitMode.Faster ? StoreKind.Faster : RedisServerPath is null ? StoreKind.Redis : StoreKind.RedisServer;
+    public StoreKind Store => Commit == CommitMode.Faster ? StoreKind.Faster
+        : RedisServerPath is null ? StoreKind.Redis : StoreKind.RedisServer;
 }
 
 /// <summary>What plain clients (those that do not use DPR commands) see after a recovery lost a suffix of history.</summary>
@@ -192,7 +197,8 @@ public enum RollbackAction
 /// <summary>How a Redis that is alive goes back to the branch of a world-line.</summary>
 public enum RollbackMethod
 {
-    /// <summary>Only the keys that were written since are put back, where that is possible and faster; else everything is restored.</summary>
+    /// <summary>Only the keys that were written since are put back, where that is possible and faster; else everything is
+    /// restored.</summary>
     InPlace,
 
     /// <summary>Everything is restored.</summary>

@@ -29,7 +29,8 @@ public static class ServeOptionsReader
 
     /// <summary>Reads log-level.</summary>
     public static readonly OptionTextParser<LogLevel> Level = OptionText.Choice(
-        ("trace", LogLevel.Trace), ("debug", LogLevel.Debug), ("info", LogLevel.Information), ("warn", LogLevel.Warning), ("error", LogLevel.Error));
+        ("trace", LogLevel.Trace), ("debug", LogLevel.Debug), ("info", LogLevel.Information), ("warn", LogLevel.Warning),
+            ("error", LogLevel.Error));
 
     /// <summary>Reads log-format.</summary>
     public static readonly OptionTextParser<LogFormat> Format = OptionText.Choice(("text", LogFormat.Text), ("json", LogFormat.Json));
@@ -42,7 +43,8 @@ public static class ServeOptionsReader
     // What has a meaning for a Redis only, and for the embedded store only.
     private static readonly string[] RedisOptions =
     [
-        "redis-config", "redis-directive", "redis-user", "redis-password-file", "redis-tls", "redis-tls-ca", "redis-tls-cert", "redis-tls-key", "redis-tls-insecure",
+        "redis-config", "redis-directive", "redis-user", "redis-password-file", "redis-tls", "redis-tls-ca", "redis-tls-cert",
+            "redis-tls-key", "redis-tls-insecure",
         "checkpoint-every", "log-budget", "rollback", "seed",
     ];
 
@@ -50,15 +52,19 @@ public static class ServeOptionsReader
 
     private static readonly HashSet<string> OwnedDirectives = new(StringComparer.OrdinalIgnoreCase)
     {
-        "dir", "dbfilename", "unixsocket", "unixsocketperm", "pidfile", "logfile", "daemonize", "supervised", "replicaof", "slaveof", "cluster-enabled",
+        "dir", "dbfilename", "unixsocket", "unixsocketperm", "pidfile", "logfile", "daemonize", "supervised", "replicaof", "slaveof",
+            "cluster-enabled",
         "appendonly", "save", "repl-diskless-load", "include",
     };
 
-    /// <summary>Reads serve's options. <paramref name="commandLine"/> goes over <paramref name="environment"/>, that over the file named by --config.</summary>
-    public static OptionsResult<ServeOptions> ReadServe(OptionLayer commandLine, OptionLayer environment) => Read(commandLine, environment, OptionCommands.Serve);
+    /// <summary>Reads serve's options. <paramref name="commandLine"/> goes over <paramref name="environment"/>, that over the file named by
+    /// --config.</summary>
+    public static OptionsResult<ServeOptions> ReadServe(OptionLayer commandLine, OptionLayer environment) =>
+        Read(commandLine, environment, OptionCommands.Serve);
 
     /// <summary>Reads backup's options: serve's and its own, as <see cref="ReadServe"/>.</summary>
-    public static OptionsResult<ServeOptions> ReadBackup(OptionLayer commandLine, OptionLayer environment) => Read(commandLine, environment, OptionCommands.Backup);
+    public static OptionsResult<ServeOptions> ReadBackup(OptionLayer commandLine, OptionLayer environment) =>
+        Read(commandLine, environment, OptionCommands.Backup);
 
     private static OptionsResult<ServeOptions> Read(OptionLayer commandLine, OptionLayer environment, OptionCommands command)
     {
@@ -84,23 +90,33 @@ public static class ServeOptionsReader
             Metadata = reader.Value("metadata", OptionText.Metadata, defaults.Metadata),
             Cluster = reader.Value("cluster", OptionText.Name, defaults.Cluster),
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
-            Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards ? shards : null,
+            Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards
+                ? shards : null,
             Joins = reader.Value("join", OptionText.Flag, false),
-            Finder = reader.Value<FinderKind?>("finder", OptionText.Choice<FinderKind?>(("approximate", FinderKind.Approximate), ("exact", FinderKind.Exact), ("hybrid", FinderKind.Hybrid)), null),
+            Finder = reader.Value<FinderKind?>(
+                "finder", OptionText.Choice<FinderKind?>(("approximate", FinderKind.Approximate), ("exact", FinderKind.Exact),
+                    ("hybrid", FinderKind.Hybrid)), null),
             Partitions = reader.Optional<Partitioning>("partitions", OptionText.Partitions),
             FasterMemoryBytes = reader.Value("faster-memory", AnySize, defaults.FasterMemoryBytes),
             FasterIndexBytes = reader.Value("faster-index", AnySize, defaults.FasterIndexBytes),
             FasterPageBytes = reader.Value("faster-page", OptionText.Size(MinSize, 1L << 30), defaults.FasterPageBytes),
             FasterStride = reader.Value("faster-stride", OptionText.Number(1, 1 << 10), defaults.FasterStride),
             Commit = reader.Value("commit", Commits, isEmbedded ? CommitMode.Faster : defaults.Commit),
-            VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
-            ClockError = reader.Value("clock-error", OptionText.Duration(TimeSpan.Zero, ServeOptions.VersionIntervalMax / 2), defaults.ClockError),
-            Rollback = reader.Value("rollback", OptionText.Choice(("in-place", RollbackMethod.InPlace), ("full", RollbackMethod.Full)), defaults.Rollback),
-            OnRollback = reader.Value("on-rollback", OptionText.Choice(("close", RollbackAction.Close), ("error", RollbackAction.Error)), defaults.OnRollback),
-            Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
+            VersionInterval = reader.Value("version-interval",
+                OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
+            ClockError = reader.Value("clock-error", OptionText.Duration(TimeSpan.Zero, ServeOptions.VersionIntervalMax / 2),
+                defaults.ClockError),
+            Rollback = reader.Value("rollback", OptionText.Choice(("in-place", RollbackMethod.InPlace), ("full", RollbackMethod.Full)),
+                defaults.Rollback),
+            OnRollback = reader.Value("on-rollback", OptionText.Choice(("close", RollbackAction.Close), ("error", RollbackAction.Error)),
+                defaults.OnRollback),
+            Seed = reader.Value<SeedSource?>(
+                "seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
             MaxClients = reader.Value("max-clients", OptionText.Number(1, 1_000_000), defaults.MaxClients),
             ClientOutputLimitBytes = reader.Value("client-output-limit", AnySize, defaults.ClientOutputLimitBytes),
-            Transport = reader.Value("transport", OptionText.Choice(("auto", TransportKind.Auto), ("epoll", TransportKind.Epoll), ("sockets", TransportKind.Sockets)), defaults.Transport),
+            Transport = reader.Value(
+                "transport", OptionText.Choice(("auto", TransportKind.Auto), ("epoll", TransportKind.Epoll),
+                    ("sockets", TransportKind.Sockets)), defaults.Transport),
             LogLevel = reader.Value("log-level", Level, defaults.LogLevel),
             LogFormat = reader.Value("log-format", Format, defaults.LogFormat),
             CheckpointEveryBytes = reader.Value("checkpoint-every", AnySize, defaults.CheckpointEveryBytes),
@@ -111,11 +127,13 @@ public static class ServeOptionsReader
         options = options with
         {
             LogBudgetBytes = reader.Value("log-budget", AnySize, Math.Max(defaults.LogBudgetBytes, 2 * options.CheckpointEveryBytes)),
-            OutputMemoryLimitBytes = reader.Value("output-memory-limit", AnySize, Math.Max(defaults.OutputMemoryLimitBytes, options.ClientOutputLimitBytes)),
+            OutputMemoryLimitBytes = reader.Value("output-memory-limit", AnySize,
+                Math.Max(defaults.OutputMemoryLimitBytes, options.ClientOutputLimitBytes)),
         };
         if (!reader.IsGiven("checkpoint-every"))
         {
-            options = options with { CheckpointEveryBytes = Math.Max(MinSize / 2, Math.Min(options.CheckpointEveryBytes, options.LogBudgetBytes / 2)) };
+            options = options with { CheckpointEveryBytes = Math.Max(
+                MinSize / 2, Math.Min(options.CheckpointEveryBytes, options.LogBudgetBytes / 2)) };
         }
 
         if (!reader.IsGiven("client-output-limit"))
@@ -140,15 +158,18 @@ public static class ServeOptionsReader
         long? version = reader.Value<long?>("version", ReadVersion, null);
         bool list = reader.Value("list", OptionText.Flag, false);
         bool keep = reader.Value("keep", OptionText.Flag, false);
-        string[] given = [.. new[] { reader.IsGiven("version") ? "--version" : "", latest ? "--latest" : "", list ? "--list" : "" }.Where(o => o.Length > 0)];
+        string[] given = [.. new[] { reader.IsGiven("version") ? "--version" : "", latest ? "--latest" : "", list ? "--list"
+            : "" }.Where(o => o.Length > 0)];
         if (given.Length != 1)
         {
-            string what = given.Length > 1 ? $"{string.Join(" and ", given)} are both given" : "none of --version, --latest and --list is given";
+            string what = given.Length > 1 ? $"{string.Join(" and ", given)} are both given"
+                : "none of --version, --latest and --list is given";
             reader.Errors.Add(new OptionError(what, given.Length > 1 ? "the command line" : "", "give one of them"));
         }
         if (keep && !reader.IsGiven("version"))
         {
-            reader.Errors.Add(new OptionError("--keep is given without --version", "the command line", "give the version to go on from; slogger restore --list shows what there is. Without --keep, --latest goes on from the newest"));
+            reader.Errors.Add(new OptionError("--keep is given without --version", "the command line", "give the version to go on from; "
+                + "slogger restore --list shows what there is. Without --keep, --latest goes on from the newest"));
         }
 
         RestoreOptions options = new()
@@ -166,7 +187,8 @@ public static class ServeOptionsReader
             RedisPasswordFile = reader.Optional<string>("redis-password-file", OptionText.ExistingFile),
             RedisTls = ReadRedisTls(reader),
             Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
-            Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
+            Seed = reader.Value<SeedSource?>(
+                "seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
             LogLevel = reader.Value("log-level", Level, LogLevel.Information),
             LogFormat = reader.Value("log-format", Format, LogFormat.Text),
         };
@@ -180,7 +202,8 @@ public static class ServeOptionsReader
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         if (!reader.IsGiven("shard"))
         {
-            reader.Errors.Add(new OptionError("no shard is given", "", "give --shard ID: its number, as slogger status of another shard shows it"));
+            reader.Errors.Add(new OptionError("no shard is given", "", "give --shard ID: its number, as slogger status of another "
+                + "shard shows it"));
         }
 
         RecoverOptions options = new()
@@ -227,7 +250,8 @@ public static class ServeOptionsReader
 
         if (redisLayer == serverLayer)
         {
-            reader.Fail("redis", "and --redis-server are both given", "keep --redis to attach to a running Redis, or --redis-server to have the proxy run one");
+            reader.Fail("redis", "and --redis-server are both given",
+                "keep --redis to attach to a running Redis, or --redis-server to have the proxy run one");
             return (null, null);
         }
 
@@ -267,7 +291,8 @@ public static class ServeOptionsReader
 
     private static bool ReadVersion(string text, out long? value, out string problem)
     {
-        bool ok = long.TryParse(text, System.Globalization.NumberStyles.None, System.Globalization.CultureInfo.InvariantCulture, out long number);
+        bool ok = long.TryParse(text, System.Globalization.NumberStyles.None, System.Globalization.CultureInfo.InvariantCulture,
+            out long number);
         value = ok ? number : null;
         problem = ok ? "" : "is not a version; it is a whole number, as shown by slogger status";
         return ok;
@@ -321,7 +346,8 @@ public static class ServeOptionsReader
         if (enabled && reader.IsGiven("redis-tls-cert") != reader.IsGiven("redis-tls-key"))
         {
             bool hasCertificate = reader.IsGiven("redis-tls-cert");
-            reader.Fail(hasCertificate ? "redis-tls-cert" : "redis-tls-key", hasCertificate ? "needs --redis-tls-key" : "needs --redis-tls-cert", "give both files (PEM)");
+            reader.Fail(hasCertificate ? "redis-tls-cert" : "redis-tls-key",
+                hasCertificate ? "needs --redis-tls-key" : "needs --redis-tls-cert", "give both files (PEM)");
         }
 
         if (enabled && tls.Insecure && tls.CaFile is not null)
@@ -339,18 +365,23 @@ public static class ServeOptionsReader
         {
             reader.Fail(
                 name,
-                isEmbedded ? "is for a Redis, and the store is embedded in the proxy, since neither --redis nor --redis-server is given" : "is for the embedded store, and a Redis is given",
-                isEmbedded ? "remove it, or name the Redis with --redis or --redis-server" : "remove it, or leave out --redis and --redis-server");
+                isEmbedded ? "is for a Redis, and the store is embedded in the proxy, since neither --redis nor --redis-server is given"
+                    : "is for the embedded store, and a Redis is given",
+                isEmbedded ? "remove it, or name the Redis with --redis or --redis-server"
+                    : "remove it, or leave out --redis and --redis-server");
         }
 
         if (isEmbedded && options.Commit != CommitMode.Faster)
         {
-            reader.Fail("commit", "is for a Redis, and the store is embedded in the proxy, since neither --redis nor --redis-server is given", "remove it: the embedded store commits by its own checkpoints; or name the Redis with --redis or --redis-server");
+            reader.Fail("commit", "is for a Redis, and the store is embedded in the proxy, since neither --redis nor "
+                + "--redis-server is given",
+                "remove it: the embedded store commits by its own checkpoints; or name the Redis with --redis or --redis-server");
         }
 
         if (!isEmbedded && options.Commit == CommitMode.Faster)
         {
-            reader.Fail("commit", "faster is for the embedded store, and a Redis is given", "give log, bgsave or none, or leave out --redis and --redis-server");
+            reader.Fail("commit", "faster is for the embedded store, and a Redis is given",
+                "give log, bgsave or none, or leave out --redis and --redis-server");
         }
 
         if (!isEmbedded)
@@ -360,12 +391,14 @@ public static class ServeOptionsReader
 
         if (options.Joins)
         {
-            reader.Fail("join", "would make a shard that never owns anything: hash slots do not move to an embedded store yet", "have a shard with a Redis join, or make the cluster with this one");
+            reader.Fail("join", "would make a shard that never owns anything: hash slots do not move to an embedded store yet",
+                "have a shard with a Redis join, or make the cluster with this one");
         }
 
         if (!int.IsPow2(options.FasterStride))
         {
-            reader.Fail("faster-stride", $"{options.FasterStride} is not a power of two, and the shards of a cluster would have no versions in common", "give 2, 4, 8, 16...");
+            reader.Fail("faster-stride", $"{options.FasterStride} is not a power of two, and the shards of a cluster would have no "
+                + "versions in common", "give 2, 4, 8, 16...");
         }
 
         if (options.FasterMemoryBytes < 4 * options.FasterPageBytes)
@@ -379,24 +412,28 @@ public static class ServeOptionsReader
     private static void CheckTogether(OptionReader reader, ServeOptions options)
     {
         ImmutableArray<ListenAddress> all = options.Listen.AddRange(options.ClientTls?.Listen ?? []);
-        if (all.Where(address => address.IsUnix || address.Port != 0).GroupBy(address => address).FirstOrDefault(group => group.Count() > 1) is { } twice)
+        if (all.Where(address => address.IsUnix || address.Port != 0).GroupBy(address => address)
+            .FirstOrDefault(group => group.Count() > 1) is { } twice)
         {
             reader.Fail(options.Listen.Contains(twice.Key) ? "listen" : "tls-listen", $"has {twice.Key} twice", "give each address once");
         }
 
         if (options.Redis is not null && all.Contains(options.Redis))
         {
-            reader.Fail("redis", $"{options.Redis} is an address that the proxy itself listens on", "give Redis and the proxy different addresses");
+            reader.Fail("redis", $"{options.Redis} is an address that the proxy itself listens on",
+                "give Redis and the proxy different addresses");
         }
 
         if (options.Announce is { } announced && (announced.IsUnix || announced.Port == 0 || announced.IsEveryInterface))
         {
-            reader.Fail("announce", $"{announced} is nothing that others can connect to", "give the HOST:PORT by which clients on other machines reach this proxy");
+            reader.Fail("announce", $"{announced} is nothing that others can connect to",
+                "give the HOST:PORT by which clients on other machines reach this proxy");
         }
 
         if (options.Partitions is { } partitions && options.Shards is { } shards && partitions.Count < shards)
         {
-            reader.Fail("partitions", $"makes {partitions.Count} partitions, which are too few for {shards} shards", $"give at least {shards - 1} split keys");
+            reader.Fail("partitions", $"makes {partitions.Count} partitions, which are too few for {shards} shards",
+                $"give at least {shards - 1} split keys");
         }
 
         foreach (ListenAddress open in all.Where(address => !address.IsLocal))
@@ -411,7 +448,8 @@ public static class ServeOptionsReader
 
         if (options.ClockError > options.VersionInterval / 2)
         {
-            reader.Fail("clock-error", $"{OptionText.FormatDuration(options.ClockError)} is more than half of a version of {OptionText.FormatDuration(options.VersionInterval)}", "keep the clocks closer together, or give a longer --version-interval");
+            reader.Fail("clock-error",
+                $"{OptionText.FormatDuration(options.ClockError)} is more than half of a version of {OptionText.FormatDuration(options.VersionInterval)}", "keep the clocks closer together, or give a longer --version-interval");
         }
 
         if (options.LogBudgetBytes < 2 * options.CheckpointEveryBytes)

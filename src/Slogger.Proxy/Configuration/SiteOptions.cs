@@ -1,5 +1,5 @@
-// What concerns two sites: how a shard ships its log to the backup, where a process is reached by the other site, and who may. The same options at both, so
-// that after a failover the direction can change.
+// What concerns two sites: how a shard ships its log to the backup, where a process is reached by the other site, and who may. The same
+// options at both, so that after a failover the direction can change.
 using System.Collections.Immutable;
 using Slogger.Core.Replication;
 using Slogger.Resp;
@@ -9,16 +9,19 @@ namespace Slogger.Proxy.Configuration;
 /// <summary>Options of two sites. Without any the cluster is alone.</summary>
 public sealed record SiteOptions
 {
-    /// <summary>The backup's process for this shard; those whose slots it has, if the backup has another number of shards. Default: none, nothing is shipped.</summary>
+    /// <summary>The backup's process for this shard; those whose slots it has, if the backup has another number of shards. Default: none,
+    /// nothing is shipped.</summary>
     public ImmutableArray<ListenAddress> Backups { get; init; } = [];
 
-    /// <summary>What happens when the log kept for the backup is at <see cref="BackupBudgetBytes"/>. Default: stall, clients' writes wait for the backup.</summary>
+    /// <summary>What happens when the log kept for the backup is at <see cref="BackupBudgetBytes"/>. Default: stall, clients' writes wait
+    /// for the backup.</summary>
     public BudgetChoice OnBackupLag { get; init; } = BudgetChoice.Stall;
 
     /// <summary>So much of the log is kept for a backup that does not keep up or is away, in bytes. Default: 4 GiB.</summary>
     public long BackupBudgetBytes { get; init; } = 4L << 30;
 
-    /// <summary>Bytes that are on their way to the backup at most. Default: 8 MiB; a link of 1 Gbit/s and 50 ms holds 6 MB. The backup keeps as much in memory.</summary>
+    /// <summary>Bytes that are on their way to the backup at most. Default: 8 MiB; a link of 1 Gbit/s and 50 ms holds 6 MB. The backup
+    /// keeps as much in memory.</summary>
     public long BackupWindowBytes { get; init; } = 8L << 20;
 
     /// <summary>Pieces that are on their way at most. Default: 64.</summary>
@@ -30,10 +33,12 @@ public sealed record SiteOptions
     /// <summary>How the log is compressed on its way. Default: not at all.</summary>
     public ShipCompression BackupCompression { get; init; } = ShipCompression.None;
 
-    /// <summary>Commits are reported only while the backup has answered so recently; a failover waits for as long. Default: null, no lease: who fails over attests that the primary is down.</summary>
+    /// <summary>Commits are reported only while the backup has answered so recently; a failover waits for as long. Default: null, no lease:
+    /// who fails over attests that the primary is down.</summary>
     public TimeSpan? Lease { get; init; }
 
-    /// <summary>Where this process is reached by the other site and by commands, over gRPC. Default: null, nowhere; a backup needs it.</summary>
+    /// <summary>Where this process is reached by the other site and by commands, over gRPC. Default: null, nowhere; a backup needs
+    /// it.</summary>
     public ListenAddress? Listen { get; init; }
 
     /// <summary>File (absolute path) whose first line is what peers have to know. Default: null, no secret.</summary>
@@ -45,10 +50,12 @@ public sealed record SiteOptions
     /// <summary>Private key (PEM) of <see cref="CertificateFile"/>.</summary>
     public string? KeyFile { get; init; }
 
-    /// <summary>Authorities (PEM) that a peer's certificate must come from, in both directions. Default: null: callers need none, and servers one that this machine trusts.</summary>
+    /// <summary>Authorities (PEM) that a peer's certificate must come from, in both directions. Default: null: callers need none, and
+    /// servers one that this machine trusts.</summary>
     public string? CaFile { get; init; }
 
-    /// <summary>At a backup: how many shards the primary has. Default: 0, as many as this site, or as was said when the backup was made.</summary>
+    /// <summary>At a backup: how many shards the primary has. Default: 0, as many as this site, or as was said when the backup was
+    /// made.</summary>
     public int PrimaryShards { get; init; }
 
     /// <summary>Who tells the watermark, at a backup. Default: null, the process of shard 0.</summary>

@@ -40,7 +40,8 @@ public sealed record StoreRecord
     /// <summary>When the directory was first used.</summary>
     public required DateTimeOffset Created { get; init; }
 
-    /// <summary>The identity of the cluster in its metadata; empty before a start has found it, and where no metadata is used. Never changes.</summary>
+    /// <summary>The identity of the cluster in its metadata; empty before a start has found it, and where no metadata is used. Never
+    /// changes.</summary>
     public string ClusterIdentity { get; init; } = "";
 
     /// <summary>The shard.</summary>
@@ -78,7 +79,8 @@ public sealed record StoreRecord
     /// <param name="dataDirectory">The directory of this record.</param>
     /// <param name="metadata">The metadata, for people.</param>
     /// <param name="identity">The identity of the cluster there.</param>
-    public string? Contradiction(string dataDirectory, string metadata, string identity) => ClusterIdentity.Length == 0 || ClusterIdentity == identity
+    public string? Contradiction(string dataDirectory, string metadata, string identity) =>
+        ClusterIdentity.Length == 0 || ClusterIdentity == identity
         ? null
         : $"the data directory {dataDirectory} belongs to the cluster \"{Cluster}\" of identity {ClusterIdentity}, and {metadata} has one of that name with identity {identity}: the metadata was deleted, or replaced by another";
 
@@ -98,10 +100,12 @@ public sealed record StoreRecord
             using JsonDocument document = JsonDocument.Parse(json);
             if (document.RootElement.TryGetProperty("format", out JsonElement format) && format.GetInt32() > CurrentFormat)
             {
-                throw new InvalidDataException($"{path} was written by a newer Slogger (format {format.GetInt32()}; this one knows {CurrentFormat})");
+                throw new InvalidDataException(
+                    $"{path} was written by a newer Slogger (format {format.GetInt32()}; this one knows {CurrentFormat})");
             }
 
-            return JsonSerializer.Deserialize(json, ConfigurationJson.Default.StoreRecord) ?? throw new InvalidDataException($"{path} is empty");
+            return JsonSerializer.Deserialize(json, ConfigurationJson.Default.StoreRecord)
+                ?? throw new InvalidDataException($"{path} is empty");
         }
         catch (Exception e) when (e is JsonException or InvalidOperationException or FormatException)
         {
@@ -111,7 +115,8 @@ public sealed record StoreRecord
 
     /// <summary>Writes the record, atomically and durably. Throws IOException.</summary>
     public void Write(string dataDirectory)
-        => DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), this, ConfigurationJson.Default.StoreRecord);
+        => DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), this,
+            ConfigurationJson.Default.StoreRecord);
 
     private static string Describe(StoreKind store) => store switch
     {
@@ -122,7 +127,9 @@ public sealed record StoreRecord
 }
 
 /// <summary>How the records of a data directory are written as JSON.</summary>
-[JsonSourceGenerationOptions(WriteIndented = true, UseStringEnumConverter = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true, RespectNullableAnnotations = true)]
+[JsonSourceGenerationOptions(WriteIndented = true, UseStringEnumConverter = true,
+    PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true,
+        RespectNullableAnnotations = true)]
 [JsonSerializable(typeof(StoreRecord))]
 [JsonSerializable(typeof(ProxyRecord))]
 internal sealed partial class ConfigurationJson : JsonSerializerContext;

@@ -71,7 +71,8 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
     /// <summary>How often it is renewed, and looked at.</summary>
     public static readonly TimeSpan Period = TimeSpan.FromMilliseconds(400);
 
-    // Up to so many shards everybody looks at all others with each beat; beyond, in proportion less often: what all of them together read grows with their number.
+    // Up to so many shards everybody looks at all others with each beat; beyond, in proportion less often: what all of them together read
+    // grows with their number.
     private const int ShardsAtATime = 16;
 
     // How long after its time a proposed change of the interval is given up.
@@ -110,10 +111,15 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
     {
         try
         {
-            if (listener.HasStore) { await seat.Metadata.RenewShardAsync(seat.Cluster, seat.Shard, seat.Epoch, stop).ConfigureAwait(false); }
+            if (listener.HasStore)
+            {
+                await seat.Metadata.RenewShardAsync(seat.Cluster, seat.Shard, seat.Epoch, stop).ConfigureAwait(false);
+            }
             long asked = Now();
-            ClusterWatch? watch = asked - _lookedAt >= LookPeriodUs ? await seat.Metadata.WatchAsync(seat.Cluster, stop).ConfigureAwait(false) : null;
-            ClusterBeat beat = watch?.BeatOf(seat.Shard) ?? await seat.Metadata.BeatAsync(seat.Cluster, seat.Shard, stop).ConfigureAwait(false);
+            ClusterWatch? watch = asked - _lookedAt >= LookPeriodUs
+                ? await seat.Metadata.WatchAsync(seat.Cluster, stop).ConfigureAwait(false) : null;
+            ClusterBeat beat = watch?.BeatOf(seat.Shard)
+                ?? await seat.Metadata.BeatAsync(seat.Cluster, seat.Shard, stop).ConfigureAwait(false);
             long answered = Now();
             if (beat.Own.Epoch != seat.Epoch)
             {
@@ -156,7 +162,10 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
             step = _grid.Next(listener.NowUs);
         }
         // Who has proposed it may be gone.
-        if (step.Kind == GridStepKind.Settle) { await seat.Metadata.SettleIntervalAsync(seat.Cluster, step.ChangeUs, step.GivesUp, stop).ConfigureAwait(false); }
+        if (step.Kind == GridStepKind.Settle)
+        {
+            await seat.Metadata.SettleIntervalAsync(seat.Cluster, step.ChangeUs, step.GivesUp, stop).ConfigureAwait(false);
+        }
     }
 
     private void See(ClusterWatch watch, long asked, long answered)
@@ -176,14 +185,19 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
                 MemberState.Left => ShardLife.Left,
                 _ => watch.Shards[i].Epoch == 0 ? ShardLife.Never : hasRunOut ? ShardLife.Down : ShardLife.Up,
             };
-            shards[i] = new(watch.Shards[i].Shard, life, TimeSpan.FromMicroseconds(answered - _watches[i].UnchangedSinceUs), watch.Shards[i].Address);
+            shards[i] = new(watch.Shards[i].Shard, life, TimeSpan.FromMicroseconds(answered - _watches[i].UnchangedSinceUs),
+                watch.Shards[i].Address);
         }
         _shards = shards;
     }
 
     private async Task TakeRoleAsync(ClusterBeat beat, CancellationToken stop)
     {
-        if (await seat.Metadata.TakeCoordinatorAsync(seat.Cluster, beat.Coordinator, seat.Address, stop).ConfigureAwait(false) is not { } epoch) { return; }
+        if (await seat.Metadata.TakeCoordinatorAsync(seat.Cluster, beat.Coordinator, seat.Address, stop).ConfigureAwait(
+            false) is not { } epoch)
+        {
+            return;
+        }
         _coordinating = Task.Run(
             async () =>
             {

@@ -52,7 +52,10 @@ internal static class CoordinationText
         for (int i = 0; i < dependencies.Length; i++)
         {
             string[] pair = words[i + 6].Split(':');
-            if (pair.Length != 2 || !Number(pair[0], out long shard) || shard >= Cut.ShardsMax || !Number(pair[1], out long version)) { return null; }
+            if (pair.Length != 2 || !Number(pair[0], out long shard) || shard >= Cut.ShardsMax || !Number(pair[1], out long version))
+            {
+                return null;
+            }
             dependencies[i] = new(new((int)shard), new(version));
         }
         var claim = new DurableClaim(new(new(numbers[0]), new(numbers[1])), numbers[2], new(numbers[3]));
@@ -60,7 +63,8 @@ internal static class CoordinationText
     }
 
     /// <summary>Reads <see cref="Wait"/>.</summary>
-    public static Version? ReadWait(string line) => line.StartsWith("W ", StringComparison.Ordinal) && Number(line[2..], out long until) ? new(until) : null;
+    public static Version? ReadWait(string line) => line.StartsWith("W ", StringComparison.Ordinal) && Number(line[2..], out long until)
+        ? new(until) : null;
 
     /// <summary>The recorded cut, for one shard; and who waits.</summary>
     public static string CutFor(ShardId shard, Cut cut, Version awaitedUntil, Version lowest)
@@ -88,10 +92,12 @@ internal static class CoordinationText
         var world = new WorldLine(numbers[0]);
         Version[] versions = [.. numbers.Skip(4).Select(n => new Version(n))];
         bool isUniform = versions.Length == 0 || Array.TrueForAll(versions, v => v == versions[0]);
-        return (new ClusterCut(new(world, new(numbers[2])), new(numbers[1])) { ByShard = isUniform ? null : new Cut(world, versions) }, new(numbers[3]));
+        return (new ClusterCut(new(world, new(numbers[2])), new(numbers[1])) { ByShard = isUniform ? null : new Cut(world, versions) },
+            new(numbers[3]));
     }
 
-    private static bool Number(string word, out long number) => long.TryParse(word, NumberStyles.None, CultureInfo.InvariantCulture, out number);
+    private static bool Number(string word, out long number) =>
+        long.TryParse(word, NumberStyles.None, CultureInfo.InvariantCulture, out number);
 
     private static string Invariant(FormattableString text) => FormattableString.Invariant(text);
 }

@@ -58,7 +58,8 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogger report, ICoordin
     }
 
     /// <summary>Says what is durable. False if nobody hears.</summary>
-    public bool Say(in DurableClaim claim, Version after, DependencySet dependencies) => _connection?.Send(CoordinationText.Report(claim, after, dependencies)) ?? false;
+    public bool Say(in DurableClaim claim, Version after, DependencySet dependencies) =>
+        _connection?.Send(CoordinationText.Report(claim, after, dependencies)) ?? false;
 
     /// <summary>Somebody here waits until this version is open.</summary>
     public bool SayWaits(Version until) => _connection?.Send(CoordinationText.Wait(until)) ?? false;
@@ -82,7 +83,8 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogger report, ICoordin
                 {
                     await FollowAsync(target, stop).ConfigureAwait(false);
                 }
-                catch (Exception e) when (e is IOException or SocketException or ObjectDisposedException || (e is OperationCanceledException && !stop.IsCancellationRequested))
+                catch (Exception e) when (e is IOException or SocketException or ObjectDisposedException
+                    || (e is OperationCanceledException && !stop.IsCancellationRequested))
                 {
                     Warn(target, e.Message);
                 }
@@ -138,7 +140,8 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogger report, ICoordin
         if (_failedAt != target.Address) { (_failedAt, _failing) = (target.Address, Stopwatch.GetTimestamp()); }
         if (_warnedOf == target.Address || Stopwatch.GetElapsedTime(_failing) < WarnAfter) { return; }
         _warnedOf = target.Address;
-        report.Warn($"shard {seat.Shard}: the coordinator at {target.Address} cannot be spoken with ({why}): what is durable is recorded in SQL until it can. Its --announce must name an address in clear text that the other proxies reach");
+        report.Warn($"shard {seat.Shard}: the coordinator at {target.Address} cannot be spoken with ({why}): what is durable is recorded "
+            + "in SQL until it can. Its --announce must name an address in clear text that the other proxies reach");
     }
 
     public void Dispose()

@@ -3,8 +3,8 @@
 // statement a turn, however many shards and versions there are. What it knows it can lose: another starts from SQL.
 //
 // Why it may go by what it is told: SQL takes a cut only from the holder of the role, only in the current world-line, and only
-// if no shard has changed hands since this process last looked who owns them (RecordCutAsync). So what a deposed owner of a shard says can be
-// in no cut that is recorded after its successor took the shard.
+// if no shard has changed hands since this process last looked who owns them (RecordCutAsync). So what a deposed owner of a shard says can
+// be in no cut that is recorded after its successor took the shard.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
@@ -60,7 +60,10 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
             lock (_lock)
             {
                 // A deposed owner that has not heard of it does not take the place of its successor.
-                if (!IsActive || (_voices.TryGetValue(voice.Shard.Number, out ShardVoice? before) && before.Epoch > voice.Epoch)) { return; }
+                if (!IsActive || (_voices.TryGetValue(voice.Shard.Number, out ShardVoice? before) && before.Epoch > voice.Epoch))
+                {
+                    return;
+                }
                 before?.HangUp();
                 _voices[voice.Shard.Number] = voice;
                 voice.IsNew = true;
@@ -155,7 +158,8 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
                 if (pace.IsCrowded) { _actedAt = Stopwatch.GetTimestamp(); }
                 try
                 {
-                    if (_finder is null || Interlocked.Exchange(ref _isLookWanted, false) || Stopwatch.GetElapsedTime(lookedAt) >= LookPeriod)
+                    if (_finder is null || Interlocked.Exchange(ref _isLookWanted, false)
+                        || Stopwatch.GetElapsedTime(lookedAt) >= LookPeriod)
                     {
                         if (!await seat.Metadata.RenewCoordinatorAsync(seat.Cluster, epoch, stop).ConfigureAwait(false)) { break; }
                         TakeIn(await seat.Metadata.CoordinatorViewAsync(seat.Cluster, stop).ConfigureAwait(false));
@@ -202,7 +206,8 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
         {
             bool isAwaited;
             lock (_lock) { isAwaited = _told is { } told && told.Versions[0] < _awaitedUntil; }
-            return isAwaited ? TimeSpan.FromMicroseconds(new CutPace(seat.ShardCount).TurnUs(seat.Grid.Stretches[^1].IntervalUs)) : IdlePace;
+            return isAwaited ? TimeSpan.FromMicroseconds(new CutPace(seat.ShardCount).TurnUs(seat.Grid.Stretches[^1].IntervalUs))
+                : IdlePace;
         }
     }
 
@@ -255,7 +260,8 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
         }
     }
 
-    private bool IsOwner(ShardVoice voice) => voice.Shard.Number < _view!.Shards.Count && voice.Epoch == _view.Shards[voice.Shard.Number].Epoch;
+    private bool IsOwner(ShardVoice voice) => voice.Shard.Number < _view!.Shards.Count
+        && voice.Epoch == _view.Shards[voice.Shard.Number].Epoch;
 
     private void Tell(Cut cut, Version until, List<ShardVoice>? only)
     {
@@ -263,7 +269,10 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
         foreach (Version version in cut.Versions) { lowest = Version.Min(lowest, version); }
         lock (_lock)
         {
-            foreach (ShardVoice voice in (only ?? [.. _voices.Values]).Where(v => v.Shard.Number < cut.ShardCount)) { voice.Connection.Send(CoordinationText.CutFor(voice.Shard, cut, until, lowest)); }
+            foreach (ShardVoice voice in (only ?? [.. _voices.Values]).Where(v => v.Shard.Number < cut.ShardCount))
+            {
+                voice.Connection.Send(CoordinationText.CutFor(voice.Shard, cut, until, lowest));
+            }
         }
     }
 
@@ -290,10 +299,16 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
         }
         else if (seat.Finder.RecordsRows)
         {
-            foreach (PrecedenceRow row in view.Rows) { _finder.Report(new VersionReport(row.Shard, row.Through, 1, row.After, row.Dependencies)); }
+            foreach (PrecedenceRow row in view.Rows)
+            {
+                _finder.Report(new VersionReport(row.Shard, row.Through, 1, row.After, row.Dependencies));
+            }
         }
         if (seat.Finder.RecordsRows) { return; }
-        foreach (ShardRecord shard in view.Shards) { _finder.Report(VersionReport.Of(shard.Shard, shard.Claim, shard.Durable.Version, DependencySet.Empty)); }
+        foreach (ShardRecord shard in view.Shards)
+        {
+            _finder.Report(VersionReport.Of(shard.Shard, shard.Claim, shard.Durable.Version, DependencySet.Empty));
+        }
     }
 
     public void Dispose()

@@ -1,5 +1,7 @@
-// A drill's restore of an embedded store: in a directory of its own a store is opened at the commit of the version at which the one that follows stands, and then another, at the commit before (or from the copy that
-// the stream was seeded with), which does what the log has up to that version. Both are asked for a digest of all keys, values and expiries; one after the other, so that the machine needs memory for one more.
+// A drill's restore of an embedded store: in a directory of its own a store is opened at the commit of the version at which the one that
+// follows stands, and then another, at the commit before (or from the copy that the stream was seeded with), which does what the log has up
+// to that version. Both are asked for a digest of all keys, values and expiries; one after the other, so that the machine needs memory for
+// one more.
 using System.Diagnostics;
 using System.Globalization;
 using Slogger.Core.WorldLines;
@@ -30,16 +32,22 @@ internal static class TrialFaster
     /// <param name="from">A commit before that; null: there is none.</param>
     /// <param name="stop">Gives up.</param>
     public static Task<RestoreTrial> CompareAsync(
-        string dataDirectory, FasterOptions options, VersionLog log, CheckpointStore copies, IReadOnlyList<CommitRecord> commits, Boundary at, FollowNote held, FollowNote? from, CancellationToken stop) => Task.Run(
+        string dataDirectory, FasterOptions options, VersionLog log, CheckpointStore copies, IReadOnlyList<CommitRecord> commits,
+            Boundary at, FollowNote held, FollowNote? from, CancellationToken stop) => Task.Run(
         () =>
         {
             try
             {
-                (long Keys, string Digest) store = InScratch(dataDirectory, options, commits, held, (engine, _) => engine.Digest(stop), stop);
+                (long Keys, string Digest) store = InScratch(dataDirectory, options, commits, held, (engine, _) => engine.Digest(stop),
+                    stop);
                 long began = Stopwatch.GetTimestamp();
                 TimeSpan took = default;
                 Checkpoint? copy = from is null ? copies.Latest(log, at.Offset) : null;
-                if (from is null && copy is null) { return RestoreTrial.Impossible("the store has one commit only, and nothing before it: give the command again in some seconds, when there is another"); }
+                if (from is null && copy is null)
+                {
+                    return RestoreTrial.Impossible("the store has one commit only, and nothing before it: give the command again in some "
+                        + "seconds, when there is another");
+                }
                 (long offset, int database) = from is null ? (copy!.Offset, copy.Database) : (from.Offset, from.Database);
                 (long Keys, string Digest) restored = InScratch(dataDirectory, options, commits, from, (engine, opened) =>
                 {
@@ -48,7 +56,10 @@ internal static class TrialFaster
                         copies.Verify(copy);
                         RdbBase.Load(copies.PathOf(copy), opened, stop);
                     }
-                    using (var feed = new StreamFeed(log, offset, database, engine, opened.RecordBytesMax, feeds: true)) { feed.GoTo(at.Offset, stop); }
+                    using (var feed = new StreamFeed(log, offset, database, engine, opened.RecordBytesMax, feeds: true))
+                    {
+                        feed.GoTo(at.Offset, stop);
+                    }
                     took = Stopwatch.GetElapsedTime(began);
                     return engine.Digest(stop);
                 }, stop);
@@ -57,7 +68,8 @@ internal static class TrialFaster
                 long baseBytes = copy?.Bytes ?? commits.First(c => c.Point == from!.Point).LiveBytes;
                 return new RestoreTrial(at.Point, restored.Keys, baseBytes, at.Offset - offset, took, difference);
             }
-            catch (Exception e) when (e is LogException or LogHistoryChangedException or IOException or UnauthorizedAccessException or InvalidDataException or InvalidOperationException or RedisException or UnknownToStoreException or FeedFailedException
+            catch (Exception e) when (e is LogException or LogHistoryChangedException or IOException or UnauthorizedAccessException
+                or InvalidDataException or InvalidOperationException or RedisException or UnknownToStoreException or FeedFailedException
                 or FASTER.core.FasterException)
             {
                 return RestoreTrial.Impossible(e.Message);
@@ -71,7 +83,8 @@ internal static class TrialFaster
         if (Directory.Exists(directory)) { Directory.Delete(directory, recursive: true); }
     }
 
-    private static T InScratch<T>(string dataDirectory, FasterOptions options, IReadOnlyList<CommitRecord> commits, FollowNote? at, Func<CommandEngine, FasterStore, T> work, CancellationToken stop)
+    private static T InScratch<T>(string dataDirectory, FasterOptions options, IReadOnlyList<CommitRecord> commits, FollowNote? at,
+        Func<CommandEngine, FasterStore, T> work, CancellationToken stop)
     {
         FasterOptions scratch = options with { Directory = Path.Combine(dataDirectory, Folder) };
         Clear(dataDirectory);

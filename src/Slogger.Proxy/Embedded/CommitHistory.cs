@@ -1,8 +1,8 @@
 // Which versions the commits of an embedded store stand for. A commit holds the state at the end of its own version; that may be the state
 // of others too, and is then noted in a file beside the commits, durably, before it is claimed:
 // - versions after it in which nothing was done;
-// - the version at which a later world-line branched off: the line was entered with this state. Were that not noted, a crash before the first
-//   commit of the line would look as if nobody had been served in it.
+// - the version at which a later world-line branched off: the line was entered with this state. Were that not noted, a crash before the
+//   first commit of the line would look as if nobody had been served in it.
 using System.Text.Json.Serialization;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
@@ -67,7 +67,8 @@ internal sealed class CommitHistory
         return best;
     }
 
-    /// <summary>In the versions up to this one nothing was done since the newest state before it, whose they are. Durable when it returns.</summary>
+    /// <summary>In the versions up to this one nothing was done since the newest state before it, whose they are. Durable when it
+    /// returns.</summary>
     /// <returns>False: the line has no state before it.</returns>
     /// <exception cref="IOException">The disk refused; nothing has changed.</exception>
     public bool Extend(WorldLine line, Version last)
@@ -98,7 +99,8 @@ internal sealed class CommitHistory
     }
 
     /// <summary>The oldest commit that a recovery may still need: the newest at or below the cut.</summary>
-    public WorldPoint? OldestNeeded(WorldPoint cut, Func<WorldLine, Version> lastValid) => Latest(cut.WorldLine, lastValid, cut.Version)?.Commit;
+    public WorldPoint? OldestNeeded(WorldPoint cut, Func<WorldLine, Version> lastValid) =>
+        Latest(cut.WorldLine, lastValid, cut.Version)?.Commit;
 
     private List<KeptState> States()
     {
@@ -161,6 +163,7 @@ internal sealed record StateNote
     public bool IsOf(in KeptState state) => Commit == state.Commit && Line == state.Line.Number && First == state.First.Number;
 }
 
-[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true)]
+[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower,
+    RespectRequiredConstructorParameters = true)]
 [JsonSerializable(typeof(List<StateNote>))]
 internal sealed partial class StateNoteJson : JsonSerializerContext;

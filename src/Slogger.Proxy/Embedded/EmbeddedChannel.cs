@@ -37,7 +37,8 @@ internal sealed unsafe class EmbeddedChannel : LocalChannel
         connection.OnPush = Announce;
     }
 
-    public override bool HasEnded => (_connection.WantsClose || _inputEnded || _isTooLong) && !_isTaken && _replies.Count == 0 && _taken.Count == 0 && !_connection.HasPushes;
+    public override bool HasEnded => (_connection.WantsClose || _inputEnded || _isTooLong) && !_isTaken && _replies.Count == 0
+        && _taken.Count == 0 && !_connection.HasPushes;
 
     protected override bool IsReadable => (!_isTaken && (_replies.Count > 0 || _taken.Count > 0 || _connection.HasPushes)) || HasEnded;
 

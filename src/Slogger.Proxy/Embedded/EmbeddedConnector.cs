@@ -8,11 +8,12 @@ namespace Slogger.Proxy.Embedded;
 /// <summary>Connects to an engine.</summary>
 internal sealed class EmbeddedConnector(CommandEngine engine) : IStoreConnector
 {
-    /// <summary>Set when the last version of an ordered end is about to be closed: what clients have on connections of their own, and has not been
-    /// executed, never is. In no commit, it would be answered.</summary>
+    /// <summary>Set when the last version of an ordered end is about to be closed: what clients have on connections of their own, and has
+    /// not been executed, never is. In no commit, it would be answered.</summary>
     public bool IsEnding { get; set; }
 
-    public Channel Connect(IPoller poller, bool mayMark) => new EmbeddedChannel(poller.Local, engine.Connect(isOwner: mayMark), mayMark ? null : () => IsEnding);
+    public Channel Connect(IPoller poller, bool mayMark) =>
+        new EmbeddedChannel(poller.Local, engine.Connect(isOwner: mayMark), mayMark ? null : () => IsEnding);
 
     public bool Knows(ReadOnlySpan<byte> name) => CommandConnection.IsKnown(name);
 

@@ -19,7 +19,8 @@ internal interface ILocalPort
     /// <summary>The store is about to be closed: when this has been handled nobody uses what <see cref="Connect"/> gave.</summary>
     event Action? Ending;
 
-    /// <summary>A way to the records. Not once <see cref="Ending"/> has come. Whether it may be used the store says at each operation (<see cref="LocalTerms"/>).</summary>
+    /// <summary>A way to the records. Not once <see cref="Ending"/> has come. Whether it may be used the store says at each operation
+    /// (<see cref="LocalTerms"/>).</summary>
     LocalConnection Connect();
 
     /// <summary>Whether a key is this shard's.</summary>

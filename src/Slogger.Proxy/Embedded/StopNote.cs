@@ -1,5 +1,5 @@
-// That a store was stopped in order: all that was answered is in its last commit. It is good for the very next process that takes the shard,
-// which is told by the epoch: so it need not be removed, and none that is left behind can be taken for true.
+// That a store was stopped in order: all that was answered is in its last commit. It is good for the very next process that takes the
+// shard, which is told by the epoch: so it need not be removed, and none that is left behind can be taken for true.
 using System.Text.Json;
 using System.Text.Json.Serialization;
 using Slogger.Core.Time;
@@ -54,6 +54,7 @@ internal sealed record StopNote
         DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(directory, FileName), this, StopNoteJson.Default.StopNote);
 }
 
-[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true)]
+[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower,
+    RespectRequiredConstructorParameters = true)]
 [JsonSerializable(typeof(StopNote))]
 internal sealed partial class StopNoteJson : JsonSerializerContext;

@@ -22,7 +22,11 @@ internal static class BlockedCommands
             foreach ((long id, string address) in connections)
             {
                 long known = id != 0 ? id : lines.FirstOrDefault(l => l.Address == address)?.Id ?? 0;
-                if (known != 0) { batch.Add("CLIENT"u8.ToArray(), "UNBLOCK"u8.ToArray(), Encoding.ASCII.GetBytes(known.ToString(CultureInfo.InvariantCulture)), "ERROR"u8.ToArray()); }
+                if (known != 0)
+                {
+                    batch.Add("CLIENT"u8.ToArray(), "UNBLOCK"u8.ToArray(),
+                        Encoding.ASCII.GetBytes(known.ToString(CultureInfo.InvariantCulture)), "ERROR"u8.ToArray());
+                }
             }
             if (batch.Count > 0) { await redis.RunAsync(batch, stop).ConfigureAwait(false); }
         }

@@ -80,7 +80,10 @@ internal sealed class ChangedKeys
         if (_partialLength > 0 || !endsCommand)
         {
             // One command that is longer than what the link reads at a time.
-            if (_partial.Length < _partialLength + bytes.Length) { Array.Resize(ref _partial, Math.Max(2 * _partial.Length, _partialLength + bytes.Length)); }
+            if (_partial.Length < _partialLength + bytes.Length)
+            {
+                Array.Resize(ref _partial, Math.Max(2 * _partial.Length, _partialLength + bytes.Length));
+            }
             bytes.CopyTo(_partial.AsSpan(_partialLength));
             _partialLength += bytes.Length;
             if (!endsCommand) { return; }
@@ -114,7 +117,8 @@ internal sealed class ChangedKeys
     {
         Span<(int Offset, int Length)> arguments = CollectionsMarshal.AsSpan(_arguments);
         ReadOnlySpan<byte> name = command.Slice(arguments[0].Offset, arguments[0].Length);
-        if (Ascii.EqualsIgnoreCase(name, "FLUSHALL"u8) || Ascii.EqualsIgnoreCase(name, "FLUSHDB"u8) || Ascii.EqualsIgnoreCase(name, "SWAPDB"u8))
+        if (Ascii.EqualsIgnoreCase(name, "FLUSHALL"u8) || Ascii.EqualsIgnoreCase(name, "FLUSHDB"u8)
+            || Ascii.EqualsIgnoreCase(name, "SWAPDB"u8))
         {
             Fail($"{Encoding.Latin1.GetString(name)} has changed all keys");
             return;

@@ -90,7 +90,8 @@ internal sealed class KeyStore : IAsyncDisposable
 {
     private const int DeleteBatch = 500;
     private static readonly TimeSpan Limit = TimeSpan.FromSeconds(60);
-    private static readonly byte[] Memory = "MEMORY"u8.ToArray(), Usage = "USAGE"u8.ToArray(), Dump = "DUMP"u8.ToArray(), ExpireTime = "PEXPIRETIME"u8.ToArray(), Restore = "RESTORE"u8.ToArray(),
+    private static readonly byte[] Memory = "MEMORY"u8.ToArray(), Usage = "USAGE"u8.ToArray(), Dump = "DUMP"u8.ToArray(), ExpireTime =
+        "PEXPIRETIME"u8.ToArray(), Restore = "RESTORE"u8.ToArray(),
         Replace = "REPLACE"u8.ToArray(), Absolute = "ABSTTL"u8.ToArray(), Unlink = "UNLINK"u8.ToArray(), ScanName = "SCAN"u8.ToArray(),
         Count = "COUNT"u8.ToArray(), ScanCountText = "500"u8.ToArray();
     private readonly RedisBatch _batch = new();
@@ -167,7 +168,11 @@ internal sealed class KeyStore : IAsyncDisposable
         foreach (CopiedKey key in keys)
         {
             if (key.Value is null) { _batch.Add(Unlink, key.Key); }
-            else { _batch.Add(Restore, key.Key, Encoding.ASCII.GetBytes(key.ExpiresAt.ToString(CultureInfo.InvariantCulture)), key.Value, Replace, Absolute); }
+            else
+            {
+                _batch.Add(Restore, key.Key, Encoding.ASCII.GetBytes(key.ExpiresAt.ToString(CultureInfo.InvariantCulture)), key.Value,
+                    Replace, Absolute);
+            }
         }
         Checked(await RunAsync(stop).ConfigureAwait(false), "RESTORE");
     }

@@ -93,9 +93,14 @@ internal sealed class MoveImport(SlotMoves moves, SlotMove move, WorldLine line,
         if (after is null or { State: MoveState.Landed })
         {
             FailPoint.Pass(FailPoint.MoveLanded);
-            moves.Info(string.Create(CultureInfo.InvariantCulture, $"move {move.Id.Number}: {moves.TextOf(move.Slots)} of shard {move.From} are here now: {_copied} keys copied, requests waited {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms"));
+            moves.Info(string.Create(CultureInfo.InvariantCulture,
+                $"move {move.Id.Number}: {moves.TextOf(move.Slots)} of shard {move.From} are here now: {_copied} keys copied, "
+                    + $"requests waited {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms"));
             await TellOldOwnerAsync(peer, stop).ConfigureAwait(false);
-            await moves.NoteAsync(move.Id, string.Create(CultureInfo.InvariantCulture, $"{_copied} keys are at shard {move.To}; requests waited {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms"), stop).ConfigureAwait(false);
+            await moves.NoteAsync(move.Id,
+                string.Create(CultureInfo.InvariantCulture,
+                    $"{_copied} keys are at shard {move.To}; requests waited {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms"),
+                        stop).ConfigureAwait(false);
         }
         return true;
     }
@@ -122,7 +127,8 @@ internal sealed class MoveImport(SlotMoves moves, SlotMove move, WorldLine line,
         if (note.Length > 0 && Stopwatch.GetElapsedTime(_lastNote) > NotePeriod)
         {
             _lastNote = Stopwatch.GetTimestamp();
-            await moves.NoteAsync(move.Id, string.Create(CultureInfo.InvariantCulture, $"{note}: {_copied} keys so far"), stop).ConfigureAwait(false);
+            await moves.NoteAsync(move.Id, string.Create(CultureInfo.InvariantCulture, $"{note}: {_copied} keys so far"),
+                stop).ConfigureAwait(false);
         }
         return left;
     }

@@ -58,7 +58,8 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
                         await peer.SendAsync('K', default, stop).ConfigureAwait(false);
                         break;
                     case 'S' when changed is not null:
-                        await SendAsync(await ScanAsync(keys, moves.KeysOf(moves.SlotsOf(move)), stop).ConfigureAwait(false), changed, stop).ConfigureAwait(false);
+                        await SendAsync(await ScanAsync(keys, moves.KeysOf(moves.SlotsOf(move)), stop).ConfigureAwait(false), changed,
+                            stop).ConfigureAwait(false);
                         break;
                     case 'C' when changed is not null:
                         await SendAsync(await ChangesAsync(keys, changed, stop).ConfigureAwait(false), changed, stop).ConfigureAwait(false);
@@ -135,7 +136,8 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
             foreach (byte[] key in found) { _found.Enqueue(key); }
             _scanned = _cursor.AsSpan().SequenceEqual("0"u8);
         }
-        List<CopiedKey> read = await ReadAsync(keys, take => [.. Enumerable.Range(0, Math.Min(take, _found.Count)).Select(_ => _found.Dequeue())], stop).ConfigureAwait(false);
+        List<CopiedKey> read = await ReadAsync(keys, take =>
+            [.. Enumerable.Range(0, Math.Min(take, _found.Count)).Select(_ => _found.Dequeue())], stop).ConfigureAwait(false);
         int left = _found.Count + _taken.Count;
         return (_scanned && left == 0 ? 0 : left + 1, read);
     }

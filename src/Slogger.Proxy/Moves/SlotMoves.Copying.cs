@@ -43,8 +43,14 @@ internal sealed partial class SlotMoves
         await LookAsync(stop).ConfigureAwait(false);
         lock (_gate)
         {
-            if (_work is not { } work || work.Line != line) { throw new MoveException($"shard {seat.Shard} is not in world-line {line} now"); }
-            if (Row(move) is not { } row || row.From != seat.Shard || row.To != to) { throw new MoveException($"no move {move.Number} from shard {seat.Shard} to shard {to} is known"); }
+            if (_work is not { } work || work.Line != line)
+            {
+                throw new MoveException($"shard {seat.Shard} is not in world-line {line} now");
+            }
+            if (Row(move) is not { } row || row.From != seat.Shard || row.To != to)
+            {
+                throw new MoveException($"no move {move.Number} from shard {seat.Shard} to shard {to} is known");
+            }
             changed = new ChangedKeys(watch.Keys, seat.Partitions, row.Slots);
             if (_copies.Remove(move, out ChangedKeys? before))
             {
@@ -114,7 +120,8 @@ internal sealed partial class SlotMoves
 
     private async Task WithholdAsync(Work work, SlotMove move, long attempt, CancellationToken stop)
     {
-        var withholding = new Withholding(FrontEndLoop.Microseconds() + WithholdMicroseconds, connections => _ = BlockedCommands.EndAsync(shard.Endpoint, connections, stop));
+        var withholding = new Withholding(FrontEndLoop.Microseconds() + WithholdMicroseconds,
+            connections => _ = BlockedCommands.EndAsync(shard.Endpoint, connections, stop));
         try
         {
             ClusterSlots view;
@@ -128,7 +135,8 @@ internal sealed partial class SlotMoves
             }
             if (!await withholding.Answered.Task.WaitAsync(stop).ConfigureAwait(false))
             {
-                throw new MoveException("requests that were under way have not been answered: a long script, or a large request that comes slowly");
+                throw new MoveException("requests that were under way have not been answered: a long script, or a large request "
+                    + "that comes slowly");
             }
             await shard.StreamReadAsync(stop).ConfigureAwait(false);
             FailPoint.Pass(FailPoint.MoveWithheld);
@@ -139,7 +147,10 @@ internal sealed partial class SlotMoves
         {
             lock (_gate)
             {
-                if (work.Freezes.TryGetValue(move.Id, out TaskCompletionSource<MapRevision>? freeze)) { freeze.TrySetException(new MoveException(e.Message)); }
+                if (work.Freezes.TryGetValue(move.Id, out TaskCompletionSource<MapRevision>? freeze))
+                {
+                    freeze.TrySetException(new MoveException(e.Message));
+                }
             }
         }
         finally
@@ -152,7 +163,8 @@ internal sealed partial class SlotMoves
 
     /// <summary>Connects to another shard's proxy.</summary>
     public async Task<PeerChannel> ConnectAsync(ShardId other, CancellationToken stop) =>
-        await PeerChannel.ConnectAsync(seat, watch.AddressOf(other) ?? throw new PeerException($"shard {other} has no address yet"), PeerKind.Keys, other, stop).ConfigureAwait(false);
+        await PeerChannel.ConnectAsync(seat, watch.AddressOf(other)
+            ?? throw new PeerException($"shard {other} has no address yet"), PeerKind.Keys, other, stop).ConfigureAwait(false);
 
     /// <summary>A copy is complete.</summary>
     public async Task CopiedAsync(MoveId move, MapRevision row, WorldLine line, CancellationToken stop)

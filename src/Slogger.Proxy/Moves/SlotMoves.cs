@@ -97,7 +97,8 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
         OnLooked();
     }
 
-    /// <summary>The shard is a backup's: nothing moves, and readers are sent to the shard that has their keys. Before the front end is opened.</summary>
+    /// <summary>The shard is a backup's: nothing moves, and readers are sent to the shard that has their keys. Before the front end is
+    /// opened.</summary>
     public void Follow()
     {
         lock (_gate) { Tell(); }
@@ -191,7 +192,9 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
                     break;
                 case MoveEffectKind.Import:
                     var ending = CancellationTokenSource.CreateLinkedTokenSource(work.Life.Token);
-                    work.Imports[effect.Move.Id] = (Start(work, _ => new MoveImport(this, effect.Move, work.Line, () => shard.Endpoint).RunAsync(ending.Token)), ending);
+                    work.Imports[effect.Move.Id] =
+                        (Start(work, _ => new MoveImport(this, effect.Move, work.Line, () => shard.Endpoint).RunAsync(ending.Token)),
+                            ending);
                     break;
                 case MoveEffectKind.Discard:
                     Start(work, stop => DiscardAsync(work, effect.Move, stop));
@@ -236,9 +239,13 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
                 {
                     // Not given up half-way: what became of it would not be known.
                     _inDoubt = change;
-                    ChangeOutcome outcome = await seat.Metadata.ChangeMoveAsync(seat.Cluster, change, CancellationToken.None).ConfigureAwait(false);
+                    ChangeOutcome outcome = await seat.Metadata.ChangeMoveAsync(
+                        seat.Cluster, change, CancellationToken.None).ConfigureAwait(false);
                     _inDoubt = null;
-                    if (outcome == ChangeOutcome.Deposed) { report.Error($"shard {seat.Shard}: move {change.Move.Number}: another process owns this shard"); }
+                    if (outcome == ChangeOutcome.Deposed)
+                    {
+                        report.Error($"shard {seat.Shard}: move {change.Move.Number}: another process owns this shard");
+                    }
                     await watch.LookAsync(CancellationToken.None).ConfigureAwait(false);
                     break;
                 }

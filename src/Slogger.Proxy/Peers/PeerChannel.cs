@@ -64,7 +64,8 @@ internal sealed class PeerChannel : IAsyncDisposable
     /// <param name="to">The shard that is meant; null: whichever is there.</param>
     /// <param name="stop">Gives up.</param>
     /// <exception cref="PeerException">It is not there, or does not want to.</exception>
-    public static async Task<PeerChannel> ConnectAsync(ClusterSeat seat, ListenAddress address, PeerKind kind, ShardId? to, CancellationToken stop)
+    public static async Task<PeerChannel> ConnectAsync(ClusterSeat seat, ListenAddress address, PeerKind kind, ShardId? to,
+        CancellationToken stop)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
         limit.CancelAfter(ConnectLimit);
@@ -74,7 +75,8 @@ internal sealed class PeerChannel : IAsyncDisposable
         {
             await socket.ConnectAsync(address.Host!, address.Port, limit.Token).ConfigureAwait(false);
             var channel = new PeerChannel(socket, kind, to ?? default);
-            await channel._stream.WriteAsync(new PeerIntroduction(kind, to, seat.Shard, seat.Epoch).Request(seat.Secret!), limit.Token).ConfigureAwait(false);
+            await channel._stream.WriteAsync(new PeerIntroduction(kind, to, seat.Shard, seat.Epoch).Request(seat.Secret!),
+                limit.Token).ConfigureAwait(false);
             string answer = await channel.ReadAnswerAsync(limit.Token).ConfigureAwait(false);
             return answer == "+OK" ? channel : throw new PeerException($"{whose} at {address} answers {answer}");
         }
@@ -82,7 +84,8 @@ internal sealed class PeerChannel : IAsyncDisposable
         {
             socket.Dispose();
             stop.ThrowIfCancellationRequested();
-            throw e is PeerException and not PeerGoneException ? e : new PeerException($"{whose} cannot be reached at {address}: {(e is OperationCanceledException ? "no answer" : e.Message)}", e);
+            throw e is PeerException and not PeerGoneException ? e
+                : new PeerException($"{whose} cannot be reached at {address}: {(e is OperationCanceledException ? "no answer" : e.Message)}", e);
         }
     }
 

@@ -40,7 +40,8 @@ internal sealed record PeerIntroduction(PeerKind Kind, ShardId? To, ShardId From
     /// <summary>The request.</summary>
     public byte[] Request(PeerSecret secret)
     {
-        string[] words = ["DPR.PEER", s_kinds[(int)Kind], Protocol, secret.Text, To?.ToString() ?? Whichever, From.ToString(), Epoch.ToString(CultureInfo.InvariantCulture)];
+        string[] words = ["DPR.PEER", s_kinds[(int)Kind], Protocol, secret.Text, To?.ToString()
+            ?? Whichever, From.ToString(), Epoch.ToString(CultureInfo.InvariantCulture)];
         return Encoding.ASCII.GetBytes($"*{words.Length}\r\n{string.Concat(words.Select(w => $"${w.Length}\r\n{w}\r\n"))}");
     }
 

@@ -123,7 +123,8 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
             {
                 await outbox.Messages.Reader.WaitToReadAsync(stop).ConfigureAwait(false);
                 ListenAddress address = addressOf(outbox.To) ?? throw new PeerException($"shard {outbox.To} has no address yet");
-                await using PeerChannel peer = await PeerChannel.ConnectAsync(seat, address, PeerKind.Messages, outbox.To, stop).ConfigureAwait(false);
+                await using PeerChannel peer = await PeerChannel.ConnectAsync(
+                    seat, address, PeerKind.Messages, outbox.To, stop).ConfigureAwait(false);
                 while (await outbox.Messages.Reader.WaitToReadAsync(stop).ConfigureAwait(false))
                 {
                     (byte[] frame, int count) = Take(outbox);
@@ -191,7 +192,11 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
         {
             await Task.WhenAny(Task.Delay(ReportPeriod, stop)).ConfigureAwait(false);
             long dropped = Dropped;
-            if (dropped > told) { report.Warn($"shard {seat.Shard}: {dropped - told} published messages did not reach subscribers at other shards, whose proxies are away or slow"); }
+            if (dropped > told)
+            {
+                report.Warn($"shard {seat.Shard}: {dropped - told} published messages did not reach subscribers at other shards, whose "
+                    + "proxies are away or slow");
+            }
             told = dropped;
         }
     }
@@ -212,7 +217,8 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
         }
     }
 
-    /// <summary>Publishes at a Redis what another proxy sends, until it hangs up. Where there is no Redis there are no subscribers.</summary>
+    /// <summary>Publishes at a Redis what another proxy sends, until it hangs up. Where there is no Redis there are no
+    /// subscribers.</summary>
     public static async Task DeliverAsync(PeerChannel peer, Func<RedisEndpoint?> store, CancellationToken stop)
     {
         RedisPipeline? redis = null;

@@ -38,7 +38,10 @@ internal sealed class PeerQueue(PeerChannel peer) : IAsyncDisposable
             var frames = new ArrayBufferWriter<byte>();
             while (await _queue.Reader.WaitToReadAsync(stop).ConfigureAwait(false))
             {
-                while (frames.WrittenCount < TogetherBytes && _queue.Reader.TryRead(out string? message)) { PeerChannel.Append(frames, message[0], Encoding.ASCII.GetBytes(message[1..])); }
+                while (frames.WrittenCount < TogetherBytes && _queue.Reader.TryRead(out string? message))
+                {
+                    PeerChannel.Append(frames, message[0], Encoding.ASCII.GetBytes(message[1..]));
+                }
                 await peer.SendFramesAsync(frames.WrittenMemory, stop).ConfigureAwait(false);
                 frames.ResetWrittenCount();
             }

@@ -24,10 +24,12 @@ internal interface IPrimaryShard
     /// <summary>What its shipper is doing, for people.</summary>
     string ShippingState { get; }
 
-    /// <summary>Somebody manages a switch-over: looks now whether SQL says that clients' operations are to be held, or not any more, and does so.</summary>
+    /// <summary>Somebody manages a switch-over: looks now whether SQL says that clients' operations are to be held, or not any more, and
+    /// does so.</summary>
     /// <param name="number">The switch-over.</param>
     /// <param name="stop">Ends waiting, not the holding.</param>
-    /// <returns>All operations are held, none is under way, and everything that was ever done is in durable versions up to this point. Null: not yet, or they are not held; ask again.</returns>
+    /// <returns>All operations are held, none is under way, and everything that was ever done is in durable versions up to this point.
+    /// Null: not yet, or they are not held; ask again.</returns>
     Task<WorldPoint?> HoldAllAsync(long number, CancellationToken stop);
 
     /// <summary>Ships again to a backup that was given up: that is then seeded anew.</summary>

@@ -1,5 +1,5 @@
-// The seam between a shard that follows and what receives the primary's log for it: the shard has log, store and front end; the intake (Slogger.Sites) has the network, the
-// stream's receiver and the watermark, and says to which version the store goes.
+// The seam between a shard that follows and what receives the primary's log for it: the shard has log, store and front end; the intake
+// (Slogger.Sites) has the network, the stream's receiver and the watermark, and says to which version the store goes.
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
@@ -28,7 +28,8 @@ internal interface IFollowingShard : IFollowingStore
     /// <summary>Looks at what goes into the log; null: the store follows whatever comes.</summary>
     StreamGuard? Guard { get; }
 
-    /// <summary>Restores its log into a store of its own, which is ended again, and compares that with the one that follows. Takes as long as a restore.</summary>
+    /// <summary>Restores its log into a store of its own, which is ended again, and compares that with the one that follows. Takes as long
+    /// as a restore.</summary>
     Task<RestoreTrial> TryRestoreAsync(CancellationToken stop);
 
     /// <summary>It cannot go on.</summary>

@@ -14,7 +14,8 @@ internal sealed record SitePorts
     /// <summary>Receives the primary's stream while the site is a backup; null: it must be none.</summary>
     public IStreamIntake? Intake { get; init; }
 
-    /// <summary>Has commands of two sites served for this shard until what it returns is disposed, with the site's metadata; nothing, where they are served already. Null: there are none.</summary>
+    /// <summary>Has commands of two sites served for this shard until what it returns is disposed, with the site's metadata; nothing, where
+    /// they are served already. Null: there are none.</summary>
     public Func<IPrimaryShard, IMetadataStore, CancellationToken, Task<IAsyncDisposable?>>? Serve { get; init; }
 }
 

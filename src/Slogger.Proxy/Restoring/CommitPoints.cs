@@ -1,4 +1,5 @@
-// Finds a version among the commits of an embedded store. Only reads. A commit is opened by slogger serve alone: there is no file to restore from.
+// Finds a version among the commits of an embedded store. Only reads. A commit is opened by slogger serve alone: there is no file to
+// restore from.
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
@@ -38,7 +39,8 @@ internal sealed class CommitPoints : IVersionPoints
     public IEnumerable<string> Identities => [];
 
     public FoundPoint Latest() => Newest is { } newest ? At(newest)
-        : FoundPoint.None("the embedded store has no commit of the current world-line", "give the data directory and the metadata that belong together");
+        : FoundPoint.None("the embedded store has no commit of the current world-line",
+        "give the data directory and the metadata that belong together");
 
     public FoundPoint At(Version version)
     {
@@ -56,7 +58,8 @@ internal sealed class CommitPoints : IVersionPoints
                 ReplicationId = null,
             }, "", "");
         }
-        return FoundPoint.None($"no commit of version {version} is kept", "give one that slogger restore --list shows, or --latest; an embedded store keeps few");
+        return FoundPoint.None($"no commit of version {version} is kept",
+            "give one that slogger restore --list shows, or --latest; an embedded store keeps few");
     }
 
     public IEnumerable<ListedVersions> All() => _states.Select(s => new ListedVersions(s.First, s.Last, _endOf(s.Last)));

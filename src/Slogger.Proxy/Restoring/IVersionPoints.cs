@@ -1,4 +1,5 @@
-// What the kinds of kept history have in common for an offline restore: which versions there are, and what each is restored from. Only reads.
+// What the kinds of kept history have in common for an offline restore: which versions there are, and what each is restored from. Only
+// reads.
 using Slogger.Core.Time;
 using Version = Slogger.Core.Versions.Version;
 

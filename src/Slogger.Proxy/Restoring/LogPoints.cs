@@ -11,7 +11,8 @@ namespace Slogger.Proxy.Restoring;
 /// <param name="checkpoints">Its checkpoints.</param>
 /// <param name="recorded">The recorded cut: below it nothing is given out as the newest.</param>
 /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
-internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, WorldPoint recorded, Func<WorldLine, Version> lastValid) : IVersionPoints
+internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, WorldPoint recorded, Func<WorldLine, Version> lastValid)
+    : IVersionPoints
 {
     public Version? Newest => NewestBoundary()?.Version;
 
@@ -23,7 +24,8 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
     {
         if (NewestBoundary() is not { } newest)
         {
-            return FoundPoint.None("the version log holds no version of the current world-line", "give the data directory and the metadata that belong together");
+            return FoundPoint.None("the version log holds no version of the current world-line",
+                "give the data directory and the metadata that belong together");
         }
         if (newest.Version < recorded.Version)
         {
@@ -61,7 +63,8 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
         Boundary? above = null;
         foreach (Boundary boundary in log.Boundaries)
         {
-            if (boundary.Version > version && boundary.Version <= newest.Value.Version && checkpoints.Latest(log, boundary.Offset) is not null)
+            if (boundary.Version > version && boundary.Version <= newest.Value.Version
+                && checkpoints.Latest(log, boundary.Offset) is not null)
             {
                 above = boundary;
                 break;
@@ -71,13 +74,15 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
         string after = above is { } a ? $"the next one is {a.Version}" : "there is none after it";
         return isTrimmed
             ? FoundPoint.None($"version {version} is no longer kept: the log was trimmed, and {(above is { } first ? $"the oldest version that can be restored is {first.Version}" : "nothing older than the newest version can be restored")}", "give a later version, or --latest; --log-budget decides how far back the log reaches")
-            : FoundPoint.None($"version {version} was not closed by itself: the nearest before it is {below!.Value.Version}, {after}", "give one of these");
+            : FoundPoint.None($"version {version} was not closed by itself: the nearest before it is {below!.Value.Version}, {after}",
+            "give one of these");
     }
 
     private Boundary? NewestBoundary()
     {
         if (log.IsEmpty) { return null; }
-        Boundary last = log.DurableBoundary ?? new Boundary(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default);
+        Boundary last = log.DurableBoundary
+            ?? new Boundary(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default);
         if (last.WorldLine >= recorded.WorldLine) { return last; }
         // What lies above the branch of a later world-line is void.
         Version valid = lastValid(last.WorldLine);

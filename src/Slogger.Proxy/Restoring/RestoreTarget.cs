@@ -53,7 +53,8 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
         {
             return ProxyExit.Failed(
                 $"Redis at {_endpoint} holds {facts.KeyCount} keys of unknown origin; nothing was changed",
-                "give an empty Redis with --redis, or --redis-server to start one; or --seed from-log to have the data of this Redis replaced");
+                "give an empty Redis with --redis, or --redis-server to start one; or --seed from-log to have the data of this "
+                    + "Redis replaced");
         }
         if (facts.IsMaster && known.Contains(facts.ReplicationId) && facts.Offset > logEnd)
         {
@@ -91,7 +92,8 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
             $"Redis at {_endpoint} holds version {point.Point.Version} of world-line {point.Point.WorldLine}: {probe.Facts?.KeyCount} keys, restored in {clock.ElapsedMilliseconds} ms"));
         if (_supervisor is { } server)
         {
-            log.Info($"its redis-server, process {server.ProcessId}, is left running: redis-cli -s {server.SocketPath} (shutdown nosave ends it)");
+            log.Info($"its redis-server, process {server.ProcessId}, is left running: redis-cli -s {server.SocketPath} (shutdown "
+                + "nosave ends it)");
         }
         return ProxyExit.Done;
     }
@@ -145,7 +147,8 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
             string text = value.Phase switch
             {
                 FeedPhase.Waiting => "waiting for Redis",
-                FeedPhase.SendingBase => string.Create(CultureInfo.InvariantCulture, $"base: {value.BaseBytesSent} of {value.BaseBytes} bytes"),
+                FeedPhase.SendingBase =>
+                    string.Create(CultureInfo.InvariantCulture, $"base: {value.BaseBytesSent} of {value.BaseBytes} bytes"),
                 FeedPhase.Loading => "Redis loads the base",
                 _ => string.Create(CultureInfo.InvariantCulture,
                     $"log: {value.OffsetSent - point.BaseOffset} of {point.TargetOffset - point.BaseOffset} bytes sent, {Math.Max(0, value.OffsetAcknowledged - point.BaseOffset)} done"),

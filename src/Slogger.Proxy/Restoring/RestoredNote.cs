@@ -1,5 +1,5 @@
-// Which stores slogger restore has brought to an older version of this shard, and whether the shard is to go on from one: noted before a store is touched,
-// forgotten when it was decided and done. While a store is noted no start brings another version back into it by itself.
+// Which stores slogger restore has brought to an older version of this shard, and whether the shard is to go on from one: noted before a
+// store is touched, forgotten when it was decided and done. While a store is noted no start brings another version back into it by itself.
 using System.Text.Json.Serialization;
 using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
@@ -18,7 +18,8 @@ internal sealed record GoingOn
     /// <summary>Which one.</summary>
     public required long Version { get; init; }
 
-    /// <summary>The world-line that a start begins with it; 0: none has yet. What is kept of that world-line proves that it was done.</summary>
+    /// <summary>The world-line that a start begins with it; 0: none has yet. What is kept of that world-line proves that it was
+    /// done.</summary>
     public long WorldLine { get; init; }
 
     /// <summary>Identities of the streams with which starts have filled the store: one that has such an identity is the shard's.</summary>
@@ -42,14 +43,16 @@ internal sealed record RestoredNote
     /// <summary>What was noted.</summary>
     /// <exception cref="InvalidDataException">It is damaged.</exception>
     public static RestoredNote Read(string dataDirectory) =>
-        DurableFile.ReadJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), RestoredNoteJson.Default.RestoredNote) ?? None;
+        DurableFile.ReadJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), RestoredNoteJson.Default.RestoredNote)
+            ?? None;
 
     /// <summary>Durable when it returns. Throws IOException.</summary>
     public void Write(string dataDirectory)
     {
         if (Stores.Count > 0 || GoesOn is not null)
         {
-            DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), this, RestoredNoteJson.Default.RestoredNote);
+            DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), this,
+                RestoredNoteJson.Default.RestoredNote);
             return;
         }
         // A crash may bring it back: then it is decided once more.
@@ -63,9 +66,11 @@ internal sealed record RestoredNote
     public RestoredNote Without(string address, string runId) => this with { Stores = [.. Stores.Where(s => !Is(s, address, runId))] };
 
     // A Redis that was restarted has another run, and may be named in other words.
-    private static bool Is(RestoredStore store, string address, string runId) => (runId.Length > 0 && store.RunId == runId) || StoreSpelling.IsSame(store.Address, address);
+    private static bool Is(RestoredStore store, string address, string runId) =>
+        (runId.Length > 0 && store.RunId == runId) || StoreSpelling.IsSame(store.Address, address);
 }
 
-[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true)]
+[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower,
+    RespectRequiredConstructorParameters = true)]
 [JsonSerializable(typeof(RestoredNote))]
 internal sealed partial class RestoredNoteJson : JsonSerializerContext;

@@ -22,7 +22,8 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorde
     {
         if (NewestUsable() is not { } newest)
         {
-            return FoundPoint.None("no snapshot of the current world-line is kept", "give the data directory and the metadata that belong together");
+            return FoundPoint.None("no snapshot of the current world-line is kept",
+                "give the data directory and the metadata that belong together");
         }
         return newest.Last < recorded.Version
             ? FoundPoint.None($"version {recorded.Version} was committed, but the newest snapshot is of version {newest.Last}: files are missing",
@@ -31,7 +32,8 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorde
     }
 
     public IEnumerable<ListedVersions> All() =>
-        snapshots.Usable(recorded.WorldLine, lastValid).Select(u => new ListedVersions(new Version(u.Snapshot.Version), u.Last, u.Snapshot.Time));
+        snapshots.Usable(recorded.WorldLine, lastValid)
+            .Select(u => new ListedVersions(new Version(u.Snapshot.Version), u.Last, u.Snapshot.Time));
 
     public FoundPoint At(Version version)
     {
@@ -45,7 +47,8 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorde
         }
         return best is { } found
             ? PointAt(found)
-            : FoundPoint.None($"no snapshot of version {version} is kept: there are {(have.Length > 0 ? $"those of {have}" : "none")}", "give one of these, or --latest; mode bgsave keeps the last two that were committed");
+            : FoundPoint.None($"no snapshot of version {version} is kept: there are {(have.Length > 0 ? $"those of {have}" : "none")}",
+            "give one of these, or --latest; mode bgsave keeps the last two that were committed");
     }
 
     private UsableSnapshot? NewestUsable() => snapshots.Latest(recorded.WorldLine, lastValid, new Version(long.MaxValue));

@@ -19,8 +19,10 @@ internal static class StoreSpelling
         try
         {
             IPAddress[] found = IPAddress.TryParse(host, out IPAddress? ip) ? [ip] : Dns.GetHostAddresses(host);
-            HashSet<IPAddress> own = [.. NetworkInterface.GetAllNetworkInterfaces().SelectMany(n => n.GetIPProperties().UnicastAddresses).Select(a => a.Address)];
-            return [.. found.Select(a => a.IsIPv4MappedToIPv6 ? a.MapToIPv4() : a).Select(a => IPAddress.IsLoopback(a) || own.Contains(a) ? IPAddress.Loopback : a)];
+            HashSet<IPAddress> own = [.. NetworkInterface.GetAllNetworkInterfaces().SelectMany(n => n.GetIPProperties().UnicastAddresses)
+                .Select(a => a.Address)];
+            return [.. found.Select(a => a.IsIPv4MappedToIPv6 ? a.MapToIPv4() : a)
+                .Select(a => IPAddress.IsLoopback(a) || own.Contains(a) ? IPAddress.Loopback : a)];
         }
         catch (Exception e) when (e is SocketException or NetworkInformationException)
         {

@@ -59,13 +59,16 @@ internal sealed partial class BgsaveShard
         string directory;
         try
         {
-            await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false));
+            await using var watch = new SaveWatch(
+                await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false));
             directory = await watch.DirectoryAsync(stop).ConfigureAwait(false);
             await watch.LookAsync(stop).ConfigureAwait(false);
         }
         catch (RedisException e) when (e.Problem == RedisProblem.NoPermission)
         {
-            throw new RecoveryRefusedException($"shard {_options.Shard}: --commit bgsave needs CONFIG GET and INFO at {_store.Name}: {e.Message} Allow them to the proxy's user.");
+            throw new RecoveryRefusedException(
+                $"shard {_options.Shard}: --commit bgsave needs CONFIG GET and INFO at {_store.Name}: {e.Message} Allow them to "
+                    + "the proxy's user.");
         }
         try
         {
@@ -77,7 +80,8 @@ internal sealed partial class BgsaveShard
         {
             throw new RecoveryRefusedException(
                 $"shard {_options.Shard}: {_store.Name} saves in {(directory.Length > 0 ? directory : "its working directory")}, which cannot be read from here ({e.Message}). "
-                + "--commit bgsave needs a Redis on this machine, with a directory that the proxy's user can read; --commit log works without.");
+                + "--commit bgsave needs a Redis on this machine, with a directory that the proxy's user can read; --commit log "
+                + "works without.");
         }
     }
 
@@ -95,7 +99,8 @@ internal sealed partial class BgsaveShard
         var start = new Boundary(at.WorldLine, at.Version, 0, 0, Now());
         await using (var control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
-            await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false));
+            await using var watch = new SaveWatch(
+                await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false));
             while (true)
             {
                 if (await TrySaveAsync(control, watch, start, stop).ConfigureAwait(false) is not { } problem) { break; }
@@ -112,18 +117,25 @@ internal sealed partial class BgsaveShard
     private async Task<string?> TrySaveAsync(RedisConnection control, SaveWatch watch, Boundary start, CancellationToken stop)
     {
         SaveBase? before;
-        while ((before = await watch.BaseAsync(stop).ConfigureAwait(false)) is null) { await Task.Delay(NotReadyPeriod, stop).ConfigureAwait(false); }
+        while ((before = await watch.BaseAsync(stop).ConfigureAwait(false)) is null)
+        {
+            await Task.Delay(NotReadyPeriod, stop).ConfigureAwait(false);
+        }
         RedisReply reply = await control.CommandAsync(["BGSAVE"], stop).ConfigureAwait(false);
         if (reply.IsError)
         {
             if (RedisProblems.Classify(reply.Text) == RedisProblem.NoPermission)
             {
-                throw new RecoveryRefusedException($"shard {_options.Shard}: --commit bgsave needs BGSAVE at {_store.Name}: {reply.Text}. Allow it to the proxy's user.");
+                throw new RecoveryRefusedException(
+                    $"shard {_options.Shard}: --commit bgsave needs BGSAVE at {_store.Name}: {reply.Text}. Allow it to the proxy's user.");
             }
             return reply.Text;
         }
         SaveState state;
-        while ((state = await watch.LookAsync(stop).ConfigureAwait(false)).InProgress) { await Task.Delay(PollMin, stop).ConfigureAwait(false); }
+        while ((state = await watch.LookAsync(stop).ConfigureAwait(false)).InProgress)
+        {
+            await Task.Delay(PollMin, stop).ConfigureAwait(false);
+        }
         string file = _snapshots.NewTemporaryPath();
         string? problem = await watch.KeepAsync(before, state, file, stop).ConfigureAwait(false);
         RdbInfo? info = null;
@@ -136,10 +148,12 @@ internal sealed partial class BgsaveShard
     // a dump is known again.
     private async Task GiveHistoryAsync(CancellationToken stop)
     {
-        await using (RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false))
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(
+            false))
         {
             using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = StoreAddress });
-            await QuickAttach.AttachAsync(control, link, new AttachRequest { OnFull = OnFullSync.WithoutData }, _attachUndoFile, stop).ConfigureAwait(false);
+            await QuickAttach.AttachAsync(control, link, new AttachRequest { OnFull = OnFullSync.WithoutData }, _attachUndoFile,
+                stop).ConfigureAwait(false);
         }
         ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
         _replicationId = (probe.Facts ?? throw new RedisException(probe.Problem, probe.Message)).ReplicationId;
@@ -153,7 +167,8 @@ internal sealed partial class BgsaveShard
 
     protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
-        return await RestoreAsync(branch with { WorldLine = line }, SnapshotOf(branch.Version, current), FeedPlan.NewReplicationId(), stop).ConfigureAwait(false);
+        return await RestoreAsync(branch with { WorldLine = line }, SnapshotOf(branch.Version, current), FeedPlan.NewReplicationId(),
+            stop).ConfigureAwait(false);
     }
 
     protected override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop) =>

@@ -61,7 +61,8 @@ internal sealed partial class BgsaveShard
         if (!_refusalTold && now - _refusedSince > 10_000_000)
         {
             _refusalTold = true;
-            _report.Warn($"shard {_options.Shard}: {_store.Name} has refused BGSAVE for 10 s, since it saves or rewrites its append-only file all the time: nothing is committed meanwhile");
+            _report.Warn($"shard {_options.Shard}: {_store.Name} has refused BGSAVE for 10 s, since it saves or rewrites its append-only "
+                + "file all the time: nothing is committed meanwhile");
         }
     }
 
@@ -194,7 +195,8 @@ internal sealed partial class BgsaveShard
         info = null;
         if (RdbFile.Verify(file) == RdbIntegrity.Broken) { return "the file is broken"; }
         info = RdbFile.Inspect(file);
-        return info.ReplicationId is { } id && id != _replicationId ? "the file is another Redis's: the directory in which this one saves is not the one that is seen here" : null;
+        return info.ReplicationId is { } id && id != _replicationId
+            ? "the file is another Redis's: the directory in which this one saves is not the one that is seen here" : null;
     }
 
     private static Snapshot Describe(RdbInfo info, in Boundary boundary) => new()
@@ -226,19 +228,24 @@ internal sealed partial class BgsaveShard
 
     // ---- The snapshots, as what versions stand on ----
 
-    Boundary? IKeptStates.Newest => _snapshots.All is [.., var newest] ? BoundaryOf(new UsableSnapshot(newest, new Version(newest.LastVersion))) : null;
+    Boundary? IKeptStates.Newest => _snapshots.All is [.., var newest]
+        ? BoundaryOf(new UsableSnapshot(newest, new Version(newest.LastVersion))) : null;
 
     Boundary? IKeptStates.Latest(WorldLine current, Func<WorldLine, Version> lastValid, Version atMost) =>
         _snapshots.Latest(current, lastValid, atMost) is { } usable ? BoundaryOf(usable) : null;
 
     bool IKeptStates.Extend(Boundary last)
     {
-        if (_snapshots.All.LastOrDefault(s => s.WorldLine == last.WorldLine.Number && s.Version <= last.Version.Number) is not { } newest) { return false; }
+        if (_snapshots.All.LastOrDefault(s => s.WorldLine == last.WorldLine.Number && s.Version <= last.Version.Number) is not { } newest)
+        {
+            return false;
+        }
         if (newest.LastVersion < last.Version.Number) { _snapshots.Extend(newest, last.Version, last.Time); }
         return true;
     }
 
     void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, Version> lastValid) => _snapshots.Prune(KeptAtCut, cut, lastValid);
 
-    private static Boundary BoundaryOf(in UsableSnapshot usable) => new(new WorldLine(usable.Snapshot.WorldLine), usable.Last, 0, 0, usable.Snapshot.Time);
+    private static Boundary BoundaryOf(in UsableSnapshot usable) =>
+        new(new WorldLine(usable.Snapshot.WorldLine), usable.Last, 0, 0, usable.Snapshot.Time);
 }

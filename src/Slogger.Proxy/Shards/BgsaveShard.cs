@@ -14,7 +14,8 @@ using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class BgsaveShard(ServeOptions options, ILogger report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
+internal sealed partial class BgsaveShard(ServeOptions options, ILogger report, IRedisStore store,
+    Func<RedisEndpoint, IStoreConnector> connectors)
     : RedisShard(options, report, store, connectors), IKeptStates
 {
     private const long NotReadyMicroseconds = 20_000;

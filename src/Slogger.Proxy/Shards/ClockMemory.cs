@@ -25,7 +25,8 @@ internal sealed class ClockMemory(string directory)
         try
         {
             string aside = _path + ".tmp";
-            PrivateFile.Write(aside, Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"{_boot} {monotonicUs} {now.Bits}\n")));
+            PrivateFile.Write(aside,
+                Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"{_boot} {monotonicUs} {now.Bits}\n")));
             File.Move(aside, _path, overwrite: true);
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
@@ -41,7 +42,10 @@ internal sealed class ClockMemory(string directory)
         {
             string[] words = File.ReadAllText(_path).Trim().Split(' ');
             if (words.Length != 3 || words[0] != _boot || _boot.Length == 0) { return null; }
-            if (!long.TryParse(words[1], NumberStyles.None, CultureInfo.InvariantCulture, out long then) || then > monotonicUs) { return null; }
+            if (!long.TryParse(words[1], NumberStyles.None, CultureInfo.InvariantCulture, out long then) || then > monotonicUs)
+            {
+                return null;
+            }
             return ulong.TryParse(words[2], NumberStyles.None, CultureInfo.InvariantCulture, out ulong bits)
                 ? HybridTimestamp.Of(new HybridTimestamp(bits).Microseconds + monotonicUs - then, 0) : null;
         }

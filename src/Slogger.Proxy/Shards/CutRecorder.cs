@@ -1,5 +1,5 @@
-// Performs what ClaimRecorder (Core) decides: has what is durable here recorded, and learns the cluster's cut and world-line from it. While SQL is
-// down operations go on, and nothing is reported as committed.
+// Performs what ClaimRecorder (Core) decides: has what is durable here recorded, and learns the cluster's cut and world-line from it. While
+// SQL is down operations go on, and nothing is reported as committed.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.WorldLines;
@@ -129,7 +129,8 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
     }
 
     private RecorderView View =>
-        new(link is { IsConnected: true }, listener.IsStopping, listener.IsJoining, listener.IsCommitAwaited, listener.AwaitedVersion, seat.Grid);
+        new(link is { IsConnected: true }, listener.IsStopping, listener.IsJoining, listener.IsCommitAwaited, listener.AwaitedVersion,
+            seat.Grid);
 
     private static long NowUs() => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
 
@@ -153,11 +154,15 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
                 listener.OnRecorded(step.Claim.Point, null);
                 break;
             case RecorderStepKind.Hurry:
-                bool isHeard = step.ByCoordinator ? link!.SayWaits(step.Until) : await TryAsync(() => NoteAsync(step.Until, stop)).ConfigureAwait(false) is not null;
+                bool isHeard = step.ByCoordinator ? link!.SayWaits(step.Until)
+                    : await TryAsync(() => NoteAsync(step.Until, stop)).ConfigureAwait(false) is not null;
                 _decides.Hurried(step.Until, isHeard);
                 break;
             default:
-                if (await TryAsync(() => seat.Metadata.AdvanceCutAsync(seat.Cluster, stop)).ConfigureAwait(false) is { } cut) { listener.OnCut(cut); }
+                if (await TryAsync(() => seat.Metadata.AdvanceCutAsync(seat.Cluster, stop)).ConfigureAwait(false) is { } cut)
+                {
+                    listener.OnCut(cut);
+                }
                 _decides.Looked(NowUs());
                 break;
         }
@@ -179,12 +184,16 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
         _decides.Recorded(claim.Point, isRecorded, NowUs());
         listener.OnRecorded(claim.Point, result);
         if (isRecorded != true || !listener.IsJoining) { return; }
-        if (await listener.AskToJoinAsync(claim.Point, result!.Value.Cut, stop).ConfigureAwait(false) is { } asked) { _decides.AskedToJoin(asked); }
+        if (await listener.AskToJoinAsync(claim.Point, result!.Value.Cut, stop).ConfigureAwait(false) is { } asked)
+        {
+            _decides.AskedToJoin(asked);
+        }
     }
 
     private void Say(RecorderStep step)
     {
-        (DurableClaim claim, PrecedenceRow? row) = step.HasRow ? _recorded : (step.Claim, listener.RowFor(step.Claim.Point, step.StartsOver));
+        (DurableClaim claim, PrecedenceRow? row) = step.HasRow ? _recorded
+            : (step.Claim, listener.RowFor(step.Claim.Point, step.StartsOver));
         bool isSaid = link!.Say(claim, row?.After ?? claim.Point.Version, row?.Dependencies ?? DependencySet.Empty);
         if (!step.IsOwed) { return; }
         if (isSaid) { listener.OnSaid(claim.Point); }
@@ -209,7 +218,10 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
         }
         catch (MetadataUnavailableException e)
         {
-            if (_isAvailable) { report.Warn($"the metadata cannot be reached: operations go on, commits are reported when it is back ({e.Message})"); }
+            if (_isAvailable)
+            {
+                report.Warn($"the metadata cannot be reached: operations go on, commits are reported when it is back ({e.Message})");
+            }
             _isAvailable = false;
             return null;
         }

@@ -1,5 +1,5 @@
-// What the versions of a shard depend on, for the exact and the hybrid finder: Core's DependencyTrail, which batches add to while the recorder reads
-// rows from it.
+// What the versions of a shard depend on, for the exact and the hybrid finder: Core's DependencyTrail, which batches add to while the
+// recorder reads rows from it.
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;

@@ -1,5 +1,5 @@
-// From a checkpoint that has begun to a version that is durable. One task, the keeper, does this; it also notes that the newest commit stands
-// for versions in which nothing was done, deletes old commits, and removes expired keys.
+// From a checkpoint that has begun to a version that is durable. One task, the keeper, does this; it also notes that the newest commit
+// stands for versions in which nothing was done, deletes old commits, and removes expired keys.
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commands;
@@ -73,7 +73,8 @@ internal partial class FasterShard
         {
             // The store cannot commit any more. The loop goes on, so that the stop is one in order.
             command.Refusal = "the store cannot commit";
-            Fail(ProxyExit.Failed($"shard {_options.Shard}: the embedded store cannot commit any more: {e.Message}", "start the proxy again"));
+            Fail(ProxyExit.Failed($"shard {_options.Shard}: the embedded store cannot commit any more: {e.Message}",
+                "start the proxy again"));
             return;
         }
         if (durable is null)
@@ -82,7 +83,8 @@ internal partial class FasterShard
             return;
         }
         lock (_machineLock) { _started = new StartedCommit(_sent, durable); }
-        _ = durable.ContinueWith(_ => WakeKeeper(), CancellationToken.None, TaskContinuationOptions.ExecuteSynchronously, TaskScheduler.Default);
+        _ = durable.ContinueWith(_ => WakeKeeper(), CancellationToken.None, TaskContinuationOptions.ExecuteSynchronously,
+            TaskScheduler.Default);
     }
 
     // What was begun goes on, and may be found by a recovery, but is claimed by nobody.
@@ -108,7 +110,8 @@ internal partial class FasterShard
         if (_refusedSince == 0) { _refusedSince = now; }
         if (_refusalTold || now - _refusedSince < RefusedMicrosecondsMax) { return; }
         _refusalTold = true;
-        _report.Warn($"shard {_options.Shard}: nothing has become durable for {RefusedMicrosecondsMax / 1_000_000} s: {why}. Operations go on meanwhile");
+        _report.Warn($"shard {_options.Shard}: nothing has become durable for {RefusedMicrosecondsMax / 1_000_000} s: {why}. Operations "
+            + "go on meanwhile");
     }
 
     // ---- The keeper ----
@@ -201,7 +204,8 @@ internal partial class FasterShard
     private void OnCommitFailed(Exception? why)
     {
         _commitsFailed++;
-        _report.Warn($"shard {_options.Shard}: a commit failed: {why?.Message}. It is tried again; nothing is committed before one succeeds. Check the disk of {_fasterOptions.Directory}");
+        _report.Warn($"shard {_options.Shard}: a commit failed: {why?.Message}. It is tried again; nothing is committed before one "
+            + $"succeeds. Check the disk of {_fasterOptions.Directory}");
         Volatile.Write(ref _mayCommitAt, MonotonicMicroseconds() + (long)_failurePause.TotalMicroseconds);
         if (_failurePause < FailurePauseMax) { _failurePause *= 2; }
     }

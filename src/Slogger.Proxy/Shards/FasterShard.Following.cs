@@ -1,4 +1,5 @@
-// An embedded store that follows, as a backup's. Beside it is the log of the stream, which it needs until it is a primary's: then its commits are all there is.
+// An embedded store that follows, as a backup's. Beside it is the log of the stream, which it needs until it is a primary's: then its
+// commits are all there is.
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
@@ -33,7 +34,9 @@ internal partial class FasterShard : IFasterHost
 
     private void OpenStream()
     {
-        _stream = VersionLog.Open(new VersionLogOptions { Directory = PathOf(LogName), Shard = _options.Shard, Epoch = _seat.Epoch, SegmentBytes = _options.LogSegmentBytes, KeepsSpare = true, TailBytes = FollowedTailBytes });
+        _stream = VersionLog.Open(
+            new VersionLogOptions { Directory = PathOf(LogName), Shard = _options.Shard, Epoch = _seat.Epoch,
+                SegmentBytes = _options.LogSegmentBytes, KeepsSpare = true, TailBytes = FollowedTailBytes });
         _copies = CheckpointStore.Open(PathOf(CheckpointsName));
         _notes = new FollowNotes(_fasterOptions.Directory);
     }
@@ -41,7 +44,8 @@ internal partial class FasterShard : IFasterHost
     protected override async Task FollowAsync(CancellationToken stop)
     {
         TrialFaster.Clear(_options.DataDirectory);
-        await FollowAsync(new FollowedFaster(this, _stream!, _copies!, Intake!.WithLogAsync, _report, _options.Shard.ToString()), isPrimarys: false, stop).ConfigureAwait(false);
+        await FollowAsync(new FollowedFaster(this, _stream!, _copies!, Intake!.WithLogAsync, _report, _options.Shard.ToString()),
+            isPrimarys: false, stop).ConfigureAwait(false);
     }
 
     protected internal override async Task KeepFollowedAsync(CancellationToken stop)
@@ -99,7 +103,8 @@ internal partial class FasterShard : IFasterHost
     // ---- Taking over ----
 
     /// <inheritdoc />
-    public override Task EnterAsync(WorldLine line, CancellationToken stop) => _follower.WhereItStandsAsync(end => FollowedStore.SecureAsync(end, stop), stop);
+    public override Task EnterAsync(WorldLine line, CancellationToken stop) =>
+        _follower.WhereItStandsAsync(end => FollowedStore.SecureAsync(end, stop), stop);
 
     protected override async Task EndFollowingAsync()
     {
@@ -125,7 +130,8 @@ internal partial class FasterShard : IFasterHost
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
-            _report.Warn($"shard {_options.Shard}: the log that the store has followed by could not be deleted, and the next start tries again: {e.Message}");
+            _report.Warn($"shard {_options.Shard}: the log that the store has followed by could not be deleted, and the next "
+                + $"start tries again: {e.Message}");
         }
     }
 
@@ -143,7 +149,8 @@ internal partial class FasterShard : IFasterHost
     {
         try
         {
-            return FollowedStore.NoteBelow(offset) is { } note && Commits.FirstOrDefault(c => c.Point == note.Point) is { } commit && FasterStore.IsWhole(_fasterOptions, commit) ? note.Offset : null;
+            return FollowedStore.NoteBelow(offset) is { } note && Commits.FirstOrDefault(c => c.Point == note.Point) is { } commit
+                && FasterStore.IsWhole(_fasterOptions, commit) ? note.Offset : null;
         }
         catch (IOException)
         {
@@ -155,7 +162,10 @@ internal partial class FasterShard : IFasterHost
     // Readers wait for nothing, and the next version for the moment in which one ends at the store.
     protected internal override async Task<RestoreTrial> CompareAsync(CancellationToken stop)
     {
-        if (await _follower.HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo)) { return RestoreTrial.Impossible("the store stands at no version: it is loaded, or seeded"); }
+        if (await _follower.HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo))
+        {
+            return RestoreTrial.Impossible("the store stands at no version: it is loaded, or seeded");
+        }
         FollowNote held;
         try
         {
@@ -169,6 +179,7 @@ internal partial class FasterShard : IFasterHost
         {
             letGo();
         }
-        return await TrialFaster.CompareAsync(_options.DataDirectory, _fasterOptions, _stream!, _copies!, Commits, end, held, FollowedStore.NoteBelow(held.Offset - 1), stop).ConfigureAwait(false);
+        return await TrialFaster.CompareAsync(_options.DataDirectory, _fasterOptions, _stream!, _copies!, Commits, end, held,
+            FollowedStore.NoteBelow(held.Offset - 1), stop).ConfigureAwait(false);
     }
 }

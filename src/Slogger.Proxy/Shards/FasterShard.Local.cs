@@ -1,6 +1,7 @@
-// The embedded shard for sessions in its own process (Slogger.Hosting). The front end holds requests back while the store is not to be used, and
-// knows where each version ends by its own requests' places. Nobody holds back such a session: the store itself says at each operation's
-// moment whether its world-line is the right one, and which version is open (FasterStore.Local). So both are kept in step with the machine's here:
+// The embedded shard for sessions in its own process (Slogger.Hosting). The front end holds requests back while the store is not to be
+// used, and knows where each version ends by its own requests' places. Nobody holds back such a session: the store itself says at each
+// operation's moment whether its world-line is the right one, and which version is open (FasterStore.Local). So both are kept in step with
+// the machine's here:
 // - the store is shut before the shard says that it has left a world-line, and opened when the front end is: only while the door is open,
 //   which who closes shuts first;
 // - a version passes empty only while nobody can change anything, and if nobody has;
@@ -57,7 +58,11 @@ internal partial class FasterShard : ILocalPort
         lock (_machineLock)
         {
             // Who closes the store meanwhile has shut the door before.
-            if (IsOpen) { _faster!.AdmitLocal(new WorldLine(WorldLine), _machine is { MarkerInFlight: false } machine ? machine.OpenVersion : Version.Zero); }
+            if (IsOpen)
+            {
+                _faster!.AdmitLocal(new WorldLine(WorldLine), _machine is { MarkerInFlight: false } machine ? machine.OpenVersion
+                    : Version.Zero);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
-// What recovery is for an embedded store: what the log proves in mode log, its commits prove here. At a start nothing is left of what was in
-// memory: the store is opened at a commit, and unless the process before has stopped in order a new world-line begins with it. In a process
-// that goes on, when another shard was lost, the store goes back to a commit in place (DPR, section 5.5): clients wait only until what lies above
-// it is out of sight; it is purged while they go on.
+// What recovery is for an embedded store: what the log proves in mode log, its commits prove here. At a start nothing is left of what was
+// in memory: the store is opened at a commit, and unless the process before has stopped in order a new world-line begins with it. In a
+// process that goes on, when another shard was lost, the store goes back to a commit in place (DPR, section 5.5): clients wait only until
+// what lies above it is out of sight; it is purged while they go on.
 using System.Diagnostics;
 using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
@@ -29,7 +29,8 @@ internal partial class FasterShard
 
     protected internal override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
 
-    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
+    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current,
+        CancellationToken stop)
     {
         await _site.LearnAsync(stop).ConfigureAwait(false);
         bool goesOn = _faster is not null ? _holds == current : WasStopped(current);
@@ -127,12 +128,15 @@ internal partial class FasterShard
             _faster = FasterStore.OpenAt(_fasterOptions with { OwnsProcess = !AdmitsLocal }, commit, open);
             SuspendLocalIfPunctual(_faster);
         }
-        catch (Exception e) when (e is InvalidDataException or InvalidOperationException or UnauthorizedAccessException or FASTER.core.FasterException)
+        catch (Exception e) when (e is InvalidDataException or InvalidOperationException or UnauthorizedAccessException
+            or FASTER.core.FasterException)
         {
-            throw new RecoveryRefusedException($"shard {_options.Shard}: the embedded store in {_fasterOptions.Directory} cannot be opened: {e.Message}");
+            throw new RecoveryRefusedException(
+                $"shard {_options.Shard}: the embedded store in {_fasterOptions.Directory} cannot be opened: {e.Message}");
         }
         _statistics = _faster.Statistics();
-        _engine = new CommandEngine(_faster, EngineOptionsOf(_faster)) { OnCommit = OnCommit, OnPublished = OnPublished, IsFollowing = IsFollowing };
+        _engine = new CommandEngine(_faster, EngineOptionsOf(_faster)) { OnCommit = OnCommit, OnPublished = OnPublished,
+            IsFollowing = IsFollowing };
         _connector = new EmbeddedConnector(_engine);
         _commandTable ??= CommandTable(_engine);
         if (_faster.Damage is { } damage) { _report.Error($"shard {_options.Shard}: {damage}"); }
@@ -151,14 +155,19 @@ internal partial class FasterShard
         long milliseconds = (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds;
         Interlocked.Increment(ref _rollbacksInPlace);
         Volatile.Write(ref _rollbackMilliseconds, milliseconds);
-        _report.Info($"shard {_options.Shard}: rolled back in place: to version {start.Version} in {milliseconds} ms; what lies above it is purged while operations go on");
+        _report.Info($"shard {_options.Shard}: rolled back in place: to version {start.Version} in {milliseconds} ms; what lies above it "
+            + "is purged while operations go on");
     }
 
     private async Task WatchPurgeAsync(Task rollback, long began)
     {
         await rollback.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         Volatile.Write(ref _purgeMilliseconds, (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds);
-        if (rollback.Exception is { } why) { Fail(ProxyExit.Failed($"shard {_options.Shard}: the embedded store could not go back: {why.InnerException?.Message}", "start the proxy again")); }
+        if (rollback.Exception is { } why)
+        {
+            Fail(ProxyExit.Failed($"shard {_options.Shard}: the embedded store could not go back: {why.InnerException?.Message}",
+                "start the proxy again"));
+        }
     }
 
     // All that was answered is in the last commit, and that is committed.
@@ -169,7 +178,8 @@ internal partial class FasterShard
             if (_machine is { IsClosed: true } machine)
             {
                 WorldPoint last = machine.LastBoundary.Point;
-                _stopped = new StopNote { Epoch = _seat.Epoch, Line = last.WorldLine.Number, Version = last.Version.Number, ClosedAt = Now().Bits };
+                _stopped = new StopNote { Epoch = _seat.Epoch, Line = last.WorldLine.Number, Version = last.Version.Number,
+                    ClosedAt = Now().Bits };
             }
             else
             {
@@ -182,7 +192,8 @@ internal partial class FasterShard
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
-            _report.Warn($"shard {_options.Shard}: that it stopped in order cannot be noted ({e.Message}): the next start begins a world-line with its last version");
+            _report.Warn($"shard {_options.Shard}: that it stopped in order cannot be noted ({e.Message}): the next start begins a "
+                + "world-line with its last version");
         }
         return Task.CompletedTask;
     }

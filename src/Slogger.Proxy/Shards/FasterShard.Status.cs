@@ -1,4 +1,5 @@
-// What a shard with an embedded store tells of it: in DPR.INFO and `slogger status`, and in INFO and CONFIG GET, where Redis's clients look.
+// What a shard with an embedded store tells of it: in DPR.INFO and `slogger status`, and in INFO and CONFIG GET, where Redis's clients
+// look.
 using System.Globalization;
 using Slogger.Faster;
 using Slogger.Faster.Commands;

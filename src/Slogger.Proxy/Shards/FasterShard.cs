@@ -84,7 +84,8 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
     {
     }
 
-    protected override long? MicrosecondsHeld(ShardMachine machine) => machine.MarkerInFlight || WhyNoCommit() is not null ? CommitPollMicroseconds : null;
+    protected override long? MicrosecondsHeld(ShardMachine machine) =>
+        machine.MarkerInFlight || WhyNoCommit() is not null ? CommitPollMicroseconds : null;
 
     // No marker that would be refused: each takes the open version further on.
     protected override bool MayClose => WhyNoCommit() is null;
@@ -96,9 +97,11 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
     {
         _sent = marker;
         if (_machine is { Mode: ShardMode.Stopping }) { _connector!.IsEnding = true; }
-        string line = marker.WorldLine.Number.ToString(CultureInfo.InvariantCulture), next = marker.Closed.Next.Number.ToString(CultureInfo.InvariantCulture);
+        string line = marker.WorldLine.Number.ToString(CultureInfo.InvariantCulture), next =
+            marker.Closed.Next.Number.ToString(CultureInfo.InvariantCulture);
         // Nothing was done in versions between the closed one and the next: to the store they are the next.
-        byte[] command = Encoding.ASCII.GetBytes($"*3\r\n$14\r\nSLOGGER.COMMIT\r\n${line.Length}\r\n{line}\r\n${next.Length}\r\n{next}\r\n");
+        byte[] command = Encoding.ASCII.GetBytes(
+            $"*3\r\n$14\r\nSLOGGER.COMMIT\r\n${line.Length}\r\n{line}\r\n${next.Length}\r\n{next}\r\n");
         return new MarkerToSend(command, marker.Next.Number) { Accepts = (byte)'+' };
     }
 

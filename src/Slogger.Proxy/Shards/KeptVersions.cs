@@ -1,5 +1,5 @@
-// Which versions a store stands for that commits whole states (all but mode log): its kept states prove what a recovery may go back to, the newest of
-// them also stands for versions after it in which nothing was done, and those that no recovery can need are deleted.
+// Which versions a store stands for that commits whole states (all but mode log): its kept states prove what a recovery may go back to, the
+// newest of them also stands for versions after it in which nothing was done, and those that no recovery can need are deleted.
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -37,8 +37,8 @@ internal sealed class KeptVersions(IKeptStates states, Func<WorldLine, Version> 
 
     // ---- What a recovery asks ----
 
-    /// <summary>The last boundary that is proved; and if that is of an older world-line, the last that is not void: the same, since none that a
-    /// state proves is ever void.</summary>
+    /// <summary>The last boundary that is proved; and if that is of an older world-line, the last that is not void: the same, since none
+    /// that a state proves is ever void.</summary>
     public (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current)
     {
         // A world-line that the metadata does not know: it is not the pair of this directory.
@@ -67,8 +67,8 @@ internal sealed class KeptVersions(IKeptStates states, Func<WorldLine, Version> 
 
     // ---- What the saving task does ----
 
-    /// <summary>Keeps that versions have passed empty. To be done before another state is kept, which does not stand for them. If the disk refuses it is
-    /// still to be done.</summary>
+    /// <summary>Keeps that versions have passed empty. To be done before another state is kept, which does not stand for them. If the disk
+    /// refuses it is still to be done.</summary>
     public void ExtendOverEmptyRun()
     {
         Boundary last;

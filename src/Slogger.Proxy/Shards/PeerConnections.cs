@@ -19,10 +19,22 @@ internal sealed class PeerConnections(VersionedShard shard, ILogger report)
     {
         refusal = "ERR SLOGGER DPR.PEER: this shard has no others beside it";
         if (shard.Seat.Secret is not { } secret || shard.Moves is null) { return null; }
-        if (PeerIntroduction.Read(words, secret, shard.Seat.Shard, shard.Seat.ShardCount, out refusal) is not { } introduction) { return null; }
-        if (introduction.Kind == PeerKind.Cuts && shard.Coordination is not { Coordinator.IsActive: true }) { refusal = $"ERR SLOGGER DPR.PEER: shard {shard.Seat.Shard} does not coordinate the cluster now"; }
-        else if (introduction.Kind == PeerKind.Keys && shard.Endpoint is null) { refusal = $"ERR SLOGGER DPR.PEER: the keys of {shard.StoreName}, the store of shard {shard.Seat.Shard}, do not move"; }
-        else if (Volatile.Read(ref _count) >= PeersMin + (PeersOfShardMax * shard.Seat.ShardCount)) { refusal = "ERR SLOGGER DPR.PEER: too many connections of other proxies"; }
+        if (PeerIntroduction.Read(words, secret, shard.Seat.Shard, shard.Seat.ShardCount, out refusal) is not { } introduction)
+        {
+            return null;
+        }
+        if (introduction.Kind == PeerKind.Cuts && shard.Coordination is not { Coordinator.IsActive: true })
+        {
+            refusal = $"ERR SLOGGER DPR.PEER: shard {shard.Seat.Shard} does not coordinate the cluster now";
+        }
+        else if (introduction.Kind == PeerKind.Keys && shard.Endpoint is null)
+        {
+            refusal = $"ERR SLOGGER DPR.PEER: the keys of {shard.StoreName}, the store of shard {shard.Seat.Shard}, do not move";
+        }
+        else if (Volatile.Read(ref _count) >= PeersMin + (PeersOfShardMax * shard.Seat.ShardCount))
+        {
+            refusal = "ERR SLOGGER DPR.PEER: too many connections of other proxies";
+        }
         return refusal.Length == 0 ? connection => Accept(connection, introduction) : null;
     }
 

@@ -1,8 +1,8 @@
 // A shard as one of a primary's, beside another site: under which epoch its site rules, and what is done when another one does.
 //
-// A switch-over, at the primary: while the site's SQL says that it hands over, all operations of clients are held, here and at every process that
-// starts; when none is under way any more, and what was done is in durable versions, the shard says up to which. It goes on, or ends, by what SQL
-// says (SiteState).
+// A switch-over, at the primary: while the site's SQL says that it hands over, all operations of clients are held, here and at every
+// process that starts; when none is under way any more, and what was done is in durable versions, the shard says up to which. It goes on,
+// or ends, by what SQL says (SiteState).
 using System.Diagnostics;
 using Slogger.Core.Identities;
 using Slogger.Core.Sites;
@@ -42,8 +42,8 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
     /// <summary>The site has taken over, and is this: the recovery that follows need not ask.</summary>
     public void TakenOver(SiteState site) => _takenOver = site;
 
-    /// <summary>Learns what the site is, as of now: at each recovery, before anybody is let in. Who is told to take over is told that, too; should it
-    /// have been handed over since, whoever does that asks this shard.</summary>
+    /// <summary>Learns what the site is, as of now: at each recovery, before anybody is let in. Who is told to take over is told that, too;
+    /// should it have been handed over since, whoever does that asks this shard.</summary>
     public async Task LearnAsync(CancellationToken stop)
     {
         if (_takenOver is { } learned)
@@ -132,11 +132,16 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
     public async Task<WorldPoint?> HoldAllAsync(long number, CancellationToken stop)
     {
         await LookAsync(stop).ConfigureAwait(false);
-        if (!_holdsAll || State.HandOver.Number != number || shard.Loop is not { } loop || !shard.IsOpen || shard.HasFailed) { return null; }
-        // Said again until the cut and the backup have come to it: nothing was done since. What a recovery has gone back behind is of another world-line.
+        if (!_holdsAll || State.HandOver.Number != number || shard.Loop is not { } loop || !shard.IsOpen || shard.HasFailed)
+        {
+            return null;
+        }
+        // Said again until the cut and the backup have come to it: nothing was done since. What a recovery has gone back behind is of
+        // another world-line.
         if (_heldAt is { } known && known.Point.WorldLine.Number == shard.WorldLine) { return known.Point; }
         long began = Stopwatch.GetTimestamp();
-        var withholding = new Withholding(FrontEndLoop.Microseconds() + (long)HeldLimit.TotalMicroseconds, connections => shard.EndBlocked(connections, stop));
+        var withholding = new Withholding(FrontEndLoop.Microseconds() + (long)HeldLimit.TotalMicroseconds,
+            connections => shard.EndBlocked(connections, stop));
         loop.Post(() => loop.AwaitForwarded(withholding));
         try
         {
@@ -167,8 +172,8 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
         return null;
     }
 
-    /// <summary>Another site rules: nothing is committed or answered any more. The site's SQL is told, so that no process starts here but as a
-    /// backup's.</summary>
+    /// <summary>Another site rules: nothing is committed or answered any more. The site's SQL is told, so that no process starts here but
+    /// as a backup's.</summary>
     public void OnDeposed(SiteEpoch by)
     {
         if (Interlocked.Exchange(ref _isDeposed, 1) != 0) { return; }
@@ -181,14 +186,17 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
             try
             {
                 using var limit = new CancellationTokenSource(DeposedNoteLimit);
-                await shard.Metadata.ChangeSiteAsync(shard.Seat.Cluster, s => new(s.DeposedBy(by), null), limit.Token).ConfigureAwait(false);
+                await shard.Metadata.ChangeSiteAsync(shard.Seat.Cluster, s => new(s.DeposedBy(by), null), limit.Token).ConfigureAwait(
+                    false);
             }
             catch (Exception e) when (e is MetadataException or OperationCanceledException)
             {
-                note = $" It could not be noted in the metadata ({e.Message}), so other processes of this site may go on until they hear of it from the backup.";
+                note = $" It could not be noted in the metadata ({e.Message}), so other processes of this site may go on until they hear "
+                    + "of it from the backup.";
             }
             shard.Fail(ProxyExit.Failed(
-                $"another site has taken over cluster \"{shard.Seat.Cluster}\", with site epoch {by}: shard {shard.Seat.Shard} is served there, and no more here.{note}",
+                $"another site has taken over cluster \"{shard.Seat.Cluster}\", with site epoch {by}: shard {shard.Seat.Shard} is served "
+                    + $"there, and no more here.{note}",
                 "lead clients to the other site; slogger seed makes this one its backup"));
         });
     }

@@ -126,21 +126,27 @@ internal abstract class RedisShard : VersionedShard
     {
         if (_lost.IsEmpty) { return; }
         await using RedisPipeline redis = await RedisPipeline.ConnectAsync(StoreAddress, SameStoreLimit, stop).ConfigureAwait(false);
-        if (await _lost.EndAsync(redis, stop).ConfigureAwait(false) is { } refusal) { WarnOfLost($"Redis does not end it ({refusal}). Allow the proxy's user +client|kill"); }
+        if (await _lost.EndAsync(redis, stop).ConfigureAwait(false) is { } refusal)
+        {
+            WarnOfLost($"Redis does not end it ({refusal}). Allow the proxy's user +client|kill");
+        }
     }
 
     private void WarnOfLost(string why)
     {
         if (_lostTold) { return; }
         _lostTold = true;
-        _report.Warn($"shard {_options.Shard}: what a connection has carried that was lost may be executed late, and be counted to another version: {why}");
+        _report.Warn($"shard {_options.Shard}: what a connection has carried that was lost may be executed late, and be counted to "
+            + $"another version: {why}");
     }
 
-    protected internal override void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop) => _ = BlockedCommands.EndAsync(_fence.Endpoint, connections, stop);
+    protected internal override void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop) =>
+        _ = BlockedCommands.EndAsync(_fence.Endpoint, connections, stop);
 
     // ---- Looking at it, and feeding it ----
 
-    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
+    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current,
+        CancellationToken stop)
     {
         ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
         if ((probe.IsUsable || probe.Problem == RedisProblem.NotMaster) && !_fence.HasShutOut)
@@ -150,7 +156,10 @@ internal abstract class RedisShard : VersionedShard
         }
         if (probe.Facts is not { } facts || (!probe.IsUsable && probe.Problem != RedisProblem.NotMaster))
         {
-            if (atStart && !probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
+            if (atStart && !probe.Problem.IsTransient())
+            {
+                throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}");
+            }
             return (StoreSituation.Unreachable, probe.Message);
         }
         if (facts.IsMaster)
@@ -171,8 +180,13 @@ internal abstract class RedisShard : VersionedShard
             if (!File.Exists(file)) { continue; }
             try
             {
-                await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
-                if (await ConfigScope.UndoAsync(control, file, stop).ConfigureAwait(false)) { _report.Info($"shard {_options.Shard}: settings of {_store.Name} that a proxy had changed for a moment, and could not put back, are as before"); }
+                await using RedisConnection control = await RedisConnection.ConnectAsync(
+                    _fence.Endpoint, cancellation: stop).ConfigureAwait(false);
+                if (await ConfigScope.UndoAsync(control, file, stop).ConfigureAwait(false))
+                {
+                    _report.Info($"shard {_options.Shard}: settings of {_store.Name} that a proxy had changed for a moment, and could not "
+                        + "put back, are as before");
+                }
             }
             catch (Exception e) when (e is RedisException or IOException or UnauthorizedAccessException)
             {
@@ -203,7 +217,8 @@ internal abstract class RedisShard : VersionedShard
         FailPoint.Pass(FailPoint.OriginRecorded);
         await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
         var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(StoreAddress) };
-        if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(false) is not RestoreResult.Failed failed)
+        if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(
+            false) is not RestoreResult.Failed failed)
         {
             FailPoint.Pass(FailPoint.Restored);
             return true;

@@ -1,5 +1,5 @@
-// Drills of a shard that follows: its log is restored into a store of its own, and compared. Nothing of what a drill restores from is deleted
-// meanwhile. A stream that is seeded anew, and a failover, do not wait for it: they bar it.
+// Drills of a shard that follows: its log is restored into a store of its own, and compared. Nothing of what a drill restores from is
+// deleted meanwhile. A stream that is seeded anew, and a failover, do not wait for it: they bar it.
 using Slogger.Proxy.Drills;
 
 namespace Slogger.Proxy.Shards;
@@ -19,7 +19,8 @@ internal sealed class RestoreTrials(SemaphoreSlim checkpointing)
         using var trial = CancellationTokenSource.CreateLinkedTokenSource(stop);
         try
         {
-            // Whoever bars trials may be waiting for this one's end, with the store held: from here on it either ends this one, or this one does not begin.
+            // Whoever bars trials may be waiting for this one's end, with the store held: from here on it either ends this one, or this one
+            // does not begin.
             lock (_lock)
             {
                 if (_barred > 0) { return NoneNow(); }
@@ -54,5 +55,6 @@ internal sealed class RestoreTrials(SemaphoreSlim checkpointing)
         lock (_lock) { _barred--; }
     }
 
-    private static RestoreTrial NoneNow() => RestoreTrial.Impossible("the stream is being seeded anew, or the site takes over: give the command again afterwards");
+    private static RestoreTrial NoneNow() =>
+        RestoreTrial.Impossible("the stream is being seeded anew, or the site takes over: give the command again afterwards");
 }

@@ -1,5 +1,5 @@
-// What slogger restore has left for the next start (RestoredNote): a store that it has brought to an older version, or the word that the shard goes
-// on from one. It is noted before the store is touched, so that a start that dies half-way is known by the next.
+// What slogger restore has left for the next start (RestoredNote): a store that it has brought to an older version, or the word that the
+// shard goes on from one. It is noted before the store is touched, so that a start that dies half-way is known by the next.
 using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
 using Slogger.Proxy.Restoring;
@@ -29,7 +29,10 @@ internal sealed class RestoredStart(string dataDirectory)
         {
             return Note.Find(address, run) is { } store ? new(new Version(store.Version), false, default) : null;
         }
-        if (goesOn.WorldLine == 0 || last is null || last.Value.WorldLine.Number < goesOn.WorldLine) { return new(new Version(goesOn.Version), true, new(goesOn.WorldLine)); }
+        if (goesOn.WorldLine == 0 || last is null || last.Value.WorldLine.Number < goesOn.WorldLine)
+        {
+            return new(new Version(goesOn.Version), true, new(goesOn.WorldLine));
+        }
         // A process that has died before it could forget it.
         Forget();
         return null;

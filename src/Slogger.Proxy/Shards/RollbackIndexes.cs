@@ -55,7 +55,11 @@ internal sealed class RollbackIndexes : IDisposable
     {
         get
         {
-            lock (_lock) { return _ready is { } ready && _tail.Flaw is null && _tail.Start <= ready.Checkpoint.Offset && _tail.Position >= ready.Checkpoint.Offset; }
+            lock (_lock)
+            {
+                return _ready is { } ready && _tail.Flaw is null && _tail.Start <= ready.Checkpoint.Offset
+                    && _tail.Position >= ready.Checkpoint.Offset;
+            }
         }
     }
 
@@ -66,8 +70,10 @@ internal sealed class RollbackIndexes : IDisposable
         lock (_lock)
         {
             _isBorrowed = true;
-            return _ready is { } ready && ready.Checkpoint.Offset <= branchOffset && _checkpoints.All.Any(c => c.FileName == ready.Checkpoint.FileName)
-                && _log.IsInHistory(ready.Checkpoint.Origin, new WorldLine(ready.Checkpoint.WorldLine), ready.Checkpoint.Offset) ? ready : null;
+            return _ready is { } ready && ready.Checkpoint.Offset <= branchOffset
+                && _checkpoints.All.Any(c => c.FileName == ready.Checkpoint.FileName)
+                && _log.IsInHistory(ready.Checkpoint.Origin, new WorldLine(ready.Checkpoint.WorldLine), ready.Checkpoint.Offset) ? ready
+                : null;
         }
     }
 
@@ -132,7 +138,8 @@ internal sealed class RollbackIndexes : IDisposable
             {
                 return;
             }
-            catch (Exception e) when (e is LogException or RedisException or IOException or ArgumentOutOfRangeException or ObjectDisposedException)
+            catch (Exception e) when (e is LogException or RedisException or IOException or ArgumentOutOfRangeException
+                or ObjectDisposedException)
             {
                 // The history changed, or was trimmed, or ends. Looked at again: without an index a rollback restores fully.
                 lock (_reading)
@@ -146,12 +153,18 @@ internal sealed class RollbackIndexes : IDisposable
 
     private void FollowCheckpoint()
     {
-        if (_log.IsEmpty || _log.BoundaryAtOrBelow(_committed()) is not { } cut || _checkpoints.Latest(_log, cut.Offset) is not { } newest) { return; }
+        if (_log.IsEmpty || _log.BoundaryAtOrBelow(_committed()) is not { } cut || _checkpoints.Latest(_log, cut.Offset) is not { } newest)
+        {
+            return;
+        }
         if (_ready?.Checkpoint.FileName != newest.FileName && !_refused.Contains(newest.FileName)) { Index(newest); }
         lock (_lock)
         {
             if (_isBorrowed || _ready is not { } ready) { return; }
-            if (_tail.Start > ready.Checkpoint.Offset || _tail.Position < ready.Checkpoint.Offset) { _tail.Restart(ready.Checkpoint.Offset, _database); }
+            if (_tail.Start > ready.Checkpoint.Offset || _tail.Position < ready.Checkpoint.Offset)
+            {
+                _tail.Restart(ready.Checkpoint.Offset, _database);
+            }
             else { _tail.ForgetBelow(ready.Checkpoint.Offset, _database); }
         }
     }

@@ -80,13 +80,17 @@ internal sealed class SaveWatch(RedisConnection connection) : IAsyncDisposable
         if (ended.Failed && IsOnlyOne(before, ended)) { return "it failed at Redis; Redis's log says why (its disk may be full)"; }
         if (!IsOnlyOne(before, ended)) { return "another save or a FLUSHALL came between"; }
         DumpFile dump = await DumpAsync(stop).ConfigureAwait(false);
-        if (dump == before.Dump || dump.Bytes < 0) { return $"{dump.Path} is not a new file: the save was given up, or this is not where Redis saves"; }
+        if (dump == before.Dump || dump.Bytes < 0)
+        {
+            return $"{dump.Path} is not a new file: the save was given up, or this is not where Redis saves";
+        }
         SystemFileLayer.Instance.LinkOrCopy(dump.Path, to);
         SaveState after = await LookAsync(stop).ConfigureAwait(false);
         return IsOnlyOne(before, after) ? null : "another save or a FLUSHALL came between";
     }
 
-    private static bool IsOnlyOne(SaveBase before, SaveState now) => now.Saves == before.State.Saves + 1 && now.Flushes == before.State.Flushes;
+    private static bool IsOnlyOne(SaveBase before, SaveState now) =>
+        now.Saves == before.State.Saves + 1 && now.Flushes == before.State.Flushes;
 
     private async Task<string> SettingAsync(string name, CancellationToken stop)
     {
@@ -100,7 +104,8 @@ internal sealed class SaveWatch(RedisConnection connection) : IAsyncDisposable
         const string Name = "calls=";
         int comma = statistics.IndexOf(',', StringComparison.Ordinal);
         return statistics.StartsWith(Name, StringComparison.Ordinal) && comma > 0
-            && long.TryParse(statistics.AsSpan(Name.Length, comma - Name.Length), NumberStyles.None, CultureInfo.InvariantCulture, out long calls) ? calls : 0;
+            && long.TryParse(statistics.AsSpan(Name.Length, comma - Name.Length), NumberStyles.None, CultureInfo.InvariantCulture,
+            out long calls) ? calls : 0;
     }
 
     public ValueTask DisposeAsync() => connection.DisposeAsync();

@@ -54,7 +54,10 @@ internal sealed class SessionMarks(MarkerCodec codec)
             lock (_lock)
             {
                 if (_past != past) { continue; }
-                if (_sessions.TryGetValue(session.Bits, out Entry found) && !(before?.Last.Number > found.Last)) { return (new Sequence(found.Last), found.Version); }
+                if (_sessions.TryGetValue(session.Bits, out Entry found) && !(before?.Last.Number > found.Last))
+                {
+                    return (new Sequence(found.Last), found.Version);
+                }
                 return before is { Version: 0 } open ? open with { Version = _firstClosed } : before;
             }
         }
@@ -134,13 +137,17 @@ internal sealed class SessionMarks(MarkerCodec codec)
             if (!Utf8Parser.TryParse(tail, out int length, out int digits) || tail.Length < digits + 2 + length) { continue; }
             ReadOnlySpan<byte> payload = tail.Slice(digits + 2, length);
             if (SessionMark.IsMark(payload)) { OnMark(payload); }
-            else if (codec.TryRead(Encoding.ASCII.GetBytes(codec.Channel), payload, out MarkerPayload marker)) { OnBoundary(marker.Closed.Number); }
+            else if (codec.TryRead(Encoding.ASCII.GetBytes(codec.Channel), payload, out MarkerPayload marker))
+            {
+                OnBoundary(marker.Closed.Number);
+            }
         }
     }
 
     private void Note(UInt128 session, long last)
     {
-        ref Entry entry = ref System.Runtime.InteropServices.CollectionsMarshal.GetValueRefOrAddDefault(_sessions, session, out bool exists);
+        ref Entry entry = ref System.Runtime.InteropServices.CollectionsMarshal.GetValueRefOrAddDefault(
+            _sessions, session, out bool exists);
         // Over two connections at once a session's marks may come in either order.
         if (exists && last <= entry.Last) { return; }
         bool isOpen = exists && entry.Version == 0;

@@ -1,5 +1,5 @@
-// What a shard decides about the batches of sessions, and tells them: Core's BatchGate, with what it has to know of the shard; how far the cluster is
-// committed, and where its world-lines branched off.
+// What a shard decides about the batches of sessions, and tells them: Core's BatchGate, with what it has to know of the shard; how far the
+// cluster is committed, and where its world-lines branched off.
 using System.Globalization;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
@@ -47,7 +47,8 @@ internal sealed class ShardBatches(VersionedShard shard, TimeSpan clockError) : 
         // The clock is only looked at for a session that is ahead.
         HybridTimestamp now = header.AtLeast > open ? shard.Now() : default;
         GridView grid = shard.Seat.GridView;
-        return _gate.Decide(header, new GateShard(new(shard.WorldLine), open, grid.Grid, _branches) { GridValidUntilUs = grid.ValidUntilUs }, now);
+        return _gate.Decide(header,
+            new GateShard(new(shard.WorldLine), open, grid.Grid, _branches) { GridValidUntilUs = grid.ValidUntilUs }, now);
     }
 
     public void FastForward(Version atLeast) => shard.FastForward(atLeast);
@@ -82,7 +83,10 @@ internal sealed class ShardBatches(VersionedShard shard, TimeSpan clockError) : 
     {
         IReadOnlyList<WorldLineRecord> lines = _lines;
         // Without it a session would be told that all has survived.
-        if (lines.All(l => l.WorldLine.Number != shard.WorldLine)) { throw new BrokenInvariantException($"I1: shard {Shard} is in world-line {shard.WorldLine} and does not know where it began"); }
+        if (lines.All(l => l.WorldLine.Number != shard.WorldLine))
+        {
+            throw new BrokenInvariantException($"I1: shard {Shard} is in world-line {shard.WorldLine} and does not know where it began");
+        }
         return string.Join(',', Enumerable.Range(0, ShardCount)
             .Select(s => ClusterSeat.LastValid(new ShardId(s), abandoned, lines).Number.ToString(CultureInfo.InvariantCulture)));
     }
@@ -103,7 +107,10 @@ internal sealed class ShardBatches(VersionedShard shard, TimeSpan clockError) : 
         if (shard.HasGridCuts) { return; }
         Cut whole = cut.Whole(ShardCount);
         // They come by two ways, and late.
-        if (_cut is not { } known || (known.WorldLine == whole.WorldLine ? whole.IsAtLeast(known) : whole.WorldLine > known.WorldLine)) { _cut = whole; }
+        if (_cut is not { } known || (known.WorldLine == whole.WorldLine ? whole.IsAtLeast(known) : whole.WorldLine > known.WorldLine))
+        {
+            _cut = whole;
+        }
     }
 
     private static Version Lowest(Cut cut)

@@ -1,5 +1,5 @@
-// The clock of a shard: hybrid, so that it never goes back, and noted for the next process on this machine, which must not open versions again
-// that replies have told of (ClockMemory).
+// The clock of a shard: hybrid, so that it never goes back, and noted for the next process on this machine, which must not open versions
+// again that replies have told of (ClockMemory).
 using System.Diagnostics;
 using Slogger.Core.Time;
 using Slogger.Proxy.Stores;

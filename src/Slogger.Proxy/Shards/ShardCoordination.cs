@@ -1,5 +1,5 @@
-// A shard's part in what the shards of a cluster do together: the link to the coordinator of cuts, that role itself, and the pulse that says who is
-// alive. None of it exists for a shard alone.
+// A shard's part in what the shards of a cluster do together: the link to the coordinator of cuts, that role itself, and the pulse that
+// says who is alive. None of it exists for a shard alone.
 using Slogger.Core.Cuts;
 using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
@@ -37,12 +37,14 @@ internal sealed class ShardCoordination : ICoordinatorListener, IPulseListener, 
     public CutCoordinator Coordinator { get; }
 
     /// <summary>Beats, and keeps connected, until the shard ends.</summary>
-    public Task RunAsync() => Task.WhenAll(_shard.Work("the pulse", _pulse.RunAsync), _shard.Work("the connection to the coordinator", Link.RunAsync));
+    public Task RunAsync() =>
+        Task.WhenAll(_shard.Work("the pulse", _pulse.RunAsync), _shard.Work("the connection to the coordinator", Link.RunAsync));
 
     /// <summary>The lines of the status.</summary>
     public void AppendShards(Action<string, object> line)
     {
-        line("partitions", _seat.Partitions.Kind == PartitionKind.Hash ? "hash" : FormattableString.Invariant($"range,{_seat.Partitions.Count}"));
+        line("partitions", _seat.Partitions.Kind == PartitionKind.Hash ? "hash"
+            : FormattableString.Invariant($"range,{_seat.Partitions.Count}"));
         line("finder", _seat.Finder.Name);
         line("coordinator", Coordinator.IsActive ? "here" : Link.IsConnected ? "connected" : "none");
         foreach (ShardPulse shard in _pulse.Shards)
@@ -91,7 +93,8 @@ internal sealed class ShardCoordination : ICoordinatorListener, IPulseListener, 
         _report.Info($"shard {_seat.Shard}: versions are of {interval / 1000.0} ms from version {grid.Grid.Stretches[^1].FirstVersion} on");
         if (_clockError.TotalMicroseconds > interval / 2.0)
         {
-            _report.Warn($"shard {_seat.Shard}: --clock-error of {_clockError.TotalMilliseconds} ms is more than half of a version: most replies wait. Lengthen versions again, or keep the clocks closer together");
+            _report.Warn($"shard {_seat.Shard}: --clock-error of {_clockError.TotalMilliseconds} ms is more than half of a version: most "
+                + "replies wait. Lengthen versions again, or keep the clocks closer together");
         }
     }
 }

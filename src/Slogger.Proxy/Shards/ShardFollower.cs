@@ -1,5 +1,5 @@
-// What a shard does whose site is a backup: an intake appends the primary's stream to a log and says to which version the store goes; readers are let in between versions. What follows the log, and how it is
-// loaded, kept and compared, is the store's (IFollowedStore).
+// What a shard does whose site is a backup: an intake appends the primary's stream to a log and says to which version the store goes;
+// readers are let in between versions. What follows the log, and how it is loaded, kept and compared, is the store's (IFollowedStore).
 //
 // _feeding is held by whoever changes where the store stands: the intake, or the control task when the store was lost.
 using Slogger.Core.Sites;
@@ -73,7 +73,8 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     {
         _followed = followed;
         bool mayBePromoted = Seat.FollowedSite!.Role == SiteRole.FailingOver;
-        if (await followed.ResumeAsync(mayBePromoted, stop).ConfigureAwait(false) && followed.Offset is { } offset && LogPlaces.EndAtOrBelow(Log, offset) is var (end, isExact))
+        if (await followed.ResumeAsync(mayBePromoted, stop).ConfigureAwait(false) && followed.Offset is { } offset
+            && LogPlaces.EndAtOrBelow(Log, offset) is var (end, isExact))
         {
             Applied = end.Point;
             if (isExact) { StandAt(end); }
@@ -174,7 +175,10 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     {
         shard.State = "loading";
         // Who waits for the first version has read nothing yet.
-        if (_stands is not null || shard.IsOpen) { await shard.ShutOutAsync($"{store.Name} has to begin from a checkpoint").ConfigureAwait(false); }
+        if (_stands is not null || shard.IsOpen)
+        {
+            await shard.ShutOutAsync($"{store.Name} has to begin from a checkpoint").ConfigureAwait(false);
+        }
         await store.EnsureRunningAsync(stop).ConfigureAwait(false);
         await _followed!.BringToAsync(end, stop).ConfigureAwait(false);
         await shard.OnLoadedAsync(stop).ConfigureAwait(false);
@@ -213,7 +217,8 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     }
 
     public void OnIntakeFailed(string why) =>
-        shard.Fail(ProxyExit.Failed($"shard {Seat.Shard}: its stream cannot be received any more: {why}", "see to the cause, and start this process again"));
+        shard.Fail(ProxyExit.Failed($"shard {Seat.Shard}: its stream cannot be received any more: {why}", "see to the cause, and start "
+            + "this process again"));
 
     /// <summary>Follows until the site has taken over. The control task.</summary>
     /// <returns>Where the log ends then, and what the site is.</returns>
@@ -231,7 +236,9 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
                 await LookAfterAsync(stop).ConfigureAwait(false);
             }
             // Cancelled without our having stopped: one life of the stream has ended, and the next is about to begin.
-            catch (Exception e) when (e is RedisException or UnknownToStoreException or MetadataException or IOException or LogHistoryChangedException or LogIOException { IsFatal: false } || (e is OperationCanceledException && !stop.IsCancellationRequested))
+            catch (Exception e) when (e is RedisException or UnknownToStoreException or MetadataException or IOException
+                or LogHistoryChangedException or LogIOException { IsFatal: false }
+                    || (e is OperationCanceledException && !stop.IsCancellationRequested))
             {
                 report.Error($"shard {Seat.Shard}: {e.Message}; trying again");
                 await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
@@ -241,7 +248,8 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
         return (Log.LastBoundary ?? LogPlaces.BaseOf(Log), await _takenOver.Task.ConfigureAwait(false));
     }
 
-    /// <summary>The shard serves, or ends: what was only for following is given back. What is frozen takes nothing, and appends nothing: nobody has to wait for its end. Also of a shard that never followed.</summary>
+    /// <summary>The shard serves, or ends: what was only for following is given back. What is frozen takes nothing, and appends nothing:
+    /// nobody has to wait for its end. Also of a shard that never followed.</summary>
     public async Task EndAsync()
     {
         if (shard.Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
@@ -301,7 +309,8 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
         }
     }
 
-    /// <summary>Holds the store at the version at which it stands until what is returned is called, again: nothing. Null: it stands at none.</summary>
+    /// <summary>Holds the store at the version at which it stands until what is returned is called, again: nothing. Null: it stands at
+    /// none.</summary>
     public async Task<(Boundary At, Action LetGo)?> HoldStandingAsync(CancellationToken stop)
     {
         await _feeding.WaitAsync(stop).ConfigureAwait(false);

@@ -81,7 +81,8 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
             if (isAdmitted == true)
             {
                 FailPoint.Pass(FailPoint.JoinAdmitted);
-                report.Info($"shard {shard.Seat.Shard}: has joined cluster \"{shard.Seat.Cluster}\" at {claim.Point}; it owns no slots until slogger move gives it some");
+                report.Info($"shard {shard.Seat.Shard}: has joined cluster \"{shard.Seat.Cluster}\" at {claim.Point}; it owns no slots "
+                    + "until slogger move gives it some");
             }
             return isAdmitted == false ? null : claim;
         }
@@ -96,7 +97,8 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
     {
         try
         {
-            return await shard.Metadata.AdmitShardAsync(shard.Seat.Cluster, shard.Seat.Shard, claim, shard.Seat.Epoch, stop).ConfigureAwait(false);
+            return await shard.Metadata.AdmitShardAsync(shard.Seat.Cluster, shard.Seat.Shard, claim, shard.Seat.Epoch, stop).ConfigureAwait(
+                false);
         }
         catch (MetadataUnavailableException)
         {
@@ -151,7 +153,8 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
         }
     }
 
-    /// <summary>The last version is committed: ends the membership, if the shard is to leave. Whatever was answered is in the cut.</summary>
+    /// <summary>The last version is committed: ends the membership, if the shard is to leave. Whatever was answered is in the
+    /// cut.</summary>
     public async Task EndAsync()
     {
         if (shard.Seat.State != MemberState.Leaving) { return; }
@@ -160,25 +163,34 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
         if (!mayLeave)
         {
             // Stopped before: it counts until it has been started again, or slogger leave has found it dead.
-            report.Warn($"shard {shard.Seat.Shard}: stopped before the cut had come to what it served, so that it has not left: start it again, or give slogger leave once more");
+            report.Warn($"shard {shard.Seat.Shard}: stopped before the cut had come to what it served, so that it has not left: start it "
+                + "again, or give slogger leave once more");
             return;
         }
         if (!mayEnd)
         {
-            report.Warn($"shard {shard.Seat.Shard}: its store was lost before its last version could be closed: give slogger leave once more");
+            report.Warn($"shard {shard.Seat.Shard}: its store was lost before its last version could be closed: give slogger "
+                + "leave once more");
             return;
         }
         FailPoint.Pass(FailPoint.LeaveClosed);
         using var limit = new CancellationTokenSource(EndLimit);
         try
         {
-            bool hasLeft = await shard.Seat.RetryAsync(() => shard.Metadata.EndMembershipAsync(shard.Seat.Cluster, shard.Seat.Shard, shard.Seat.Epoch, limit.Token), limit.Token).ConfigureAwait(false);
+            bool hasLeft = await shard.Seat.RetryAsync(
+                () => shard.Metadata.EndMembershipAsync(shard.Seat.Cluster, shard.Seat.Shard, shard.Seat.Epoch, limit.Token),
+                    limit.Token).ConfigureAwait(false);
             FailPoint.Pass(FailPoint.LeaveTold);
-            if (hasLeft) { report.Info($"shard {shard.Seat.Shard}: has left cluster \"{shard.Seat.Cluster}\"; its data directory is of no use any more"); }
+            if (hasLeft)
+            {
+                report.Info($"shard {shard.Seat.Shard}: has left cluster \"{shard.Seat.Cluster}\"; its data directory is of "
+                    + "no use any more");
+            }
         }
         catch (Exception e) when (e is OperationCanceledException or MetadataException)
         {
-            report.Warn($"shard {shard.Seat.Shard}: the metadata could not be told that it has left ({e.Message}): give slogger leave once more");
+            report.Warn($"shard {shard.Seat.Shard}: the metadata could not be told that it has left ({e.Message}): give slogger "
+                + "leave once more");
         }
     }
 

@@ -21,7 +21,8 @@ internal sealed class StageTimes
     /// <summary>A stage has ended. Those that come again are told again.</summary>
     public void Passed(string stage)
     {
-        _text.Append(CultureInfo.InvariantCulture, $"{(_text.Length == 0 ? "" : ", ")}{stage} {(long)Stopwatch.GetElapsedTime(_last).TotalMilliseconds}");
+        _text.Append(CultureInfo.InvariantCulture,
+            $"{(_text.Length == 0 ? "" : ", ")}{stage} {(long)Stopwatch.GetElapsedTime(_last).TotalMilliseconds}");
         _last = Stopwatch.GetTimestamp();
     }
 

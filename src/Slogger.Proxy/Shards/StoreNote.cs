@@ -39,12 +39,14 @@ internal sealed record StoreNote
     }
 
     /// <summary>With another stream of the store, the newest of those that are known.</summary>
-    public StoreNote With(string replicationId) => this with { ReplicationIds = [.. new[] { replicationId }.Concat(ReplicationIds).Distinct().Take(KnownIdentities)] };
+    public StoreNote With(string replicationId) =>
+        this with { ReplicationIds = [.. new[] { replicationId }.Concat(ReplicationIds).Distinct().Take(KnownIdentities)] };
 
     /// <summary>The content of a store is replaced by a feed.</summary>
     /// <param name="runId">Its run; null: it is the one of this note, whichever that is.</param>
     /// <param name="replicationId">The feed's.</param>
-    public StoreNote Replaced(string? runId, string replicationId) => With(replicationId) with { RunId = runId is null || runId == RunId ? "" : RunId };
+    public StoreNote Replaced(string? runId, string replicationId) =>
+        With(replicationId) with { RunId = runId is null || runId == RunId ? "" : RunId };
 
     /// <summary>Durable when it returns. Throws IOException.</summary>
     public void Write(string dataDirectory) =>

@@ -1,4 +1,5 @@
-// What a shard has to do with others: what it is told of cuts, and what its versions depend on. Its part in the cluster is ShardCoordination.
+// What a shard has to do with others: what it is told of cuts, and what its versions depend on. Its part in the cluster is
+// ShardCoordination.
 using System.Net.Sockets;
 using Slogger.Core.Cuts;
 using Slogger.Core.Versions;
@@ -29,7 +30,8 @@ internal abstract partial class VersionedShard
     public Action<Socket>? ReadPeer(IReadOnlyList<byte[]> words, out string refusal) => _peers.Read(words, out refusal);
 
     /// <summary>Publishes at this shard's store what another proxy sends, until it hangs up.</summary>
-    protected internal virtual Task DeliverAsync(PeerChannel peer, CancellationToken stop) => PeerMessages.DeliverAsync(peer, () => Endpoint, stop);
+    protected internal virtual Task DeliverAsync(PeerChannel peer, CancellationToken stop) =>
+        PeerMessages.DeliverAsync(peer, () => Endpoint, stop);
 
     // The cluster's other shards, and the recorder of cuts.
     private void JoinCluster()
@@ -47,7 +49,8 @@ internal abstract partial class VersionedShard
     /// <summary>What versions depend on; null: nobody asks.</summary>
     internal DependencyNotes? Dependencies => _dependencies;
 
-    /// <summary>A recovery has ended, and nobody has been let in since: what is in the store above the cut was executed by others.</summary>
+    /// <summary>A recovery has ended, and nobody has been let in since: what is in the store above the cut was executed by
+    /// others.</summary>
     private void BeginTrail(bool isAtBranch)
     {
         if (_dependencies is null) { return; }
@@ -69,7 +72,8 @@ internal abstract partial class VersionedShard
 
     DurableClaim ICutListener.StepOf(in DurableClaim claim) => _dependencies?.StepOf(claim) ?? claim;
 
-    /// <summary>What a session has seen elsewhere is noted in a version that is open, and only if the shard is in its world-line. Any thread.</summary>
+    /// <summary>What a session has seen elsewhere is noted in a version that is open, and only if the shard is in its world-line. Any
+    /// thread.</summary>
     /// <returns>Whether it is.</returns>
     protected bool NoteDependencies(WorldLine line, ReadOnlySpan<Dependency> dependencies, Func<Version> open) =>
         _dependencies is not { } notes || dependencies.IsEmpty || notes.Add(line, dependencies, open);
@@ -124,7 +128,8 @@ internal abstract partial class VersionedShard
         if (_membership.IsLeaving && _stopped.Task.IsCompleted) { return; }
         lock (_machineLock) { _machine?.Deposed(); }
         Fail(owner == Nobody.Name
-            ? ProxyExit.Failed($"shard {_options.Shard} has been removed from cluster \"{_options.Cluster}\" by slogger leave: its proxy ends", "to have it join anew give --join, the next number, an empty Redis and an empty --data")
+            ? ProxyExit.Failed($"shard {_options.Shard} has been removed from cluster \"{_options.Cluster}\" by slogger leave: "
+            + "its proxy ends", "to have it join anew give --join, the next number, an empty Redis and an empty --data")
             : ProxyExit.Failed(Deposed(owner), "give each proxy a shard of its own, or stop one of the two"));
     }
 

@@ -65,8 +65,9 @@ internal abstract partial class VersionedShard
     protected virtual Task GiveUpStartAsync() => Task.CompletedTask;
 
     private const string OtherMetadataRemedy =
-        "start with the metadata that this data directory was used with. If its file is gone for good, bring it back from a copy; without one move the data directory away, "
-        + "and start with an empty one: with --seed from-redis what Redis holds goes on, else the shard begins empty";
+        "start with the metadata that this data directory was used with. If its file is gone for good, bring it back from a copy; without "
+        + "one move the data directory away, and start with an empty one: with --seed from-redis what Redis holds goes on, else the "
+        + "shard begins empty";
 
     private async Task<ProxyExit?> TakeAndRecoverAsync(CancellationToken stop)
     {
@@ -76,7 +77,8 @@ internal abstract partial class VersionedShard
         }
         catch (MetadataException e)
         {
-            return ProxyExit.Failed($"the metadata cannot be used: {e.Message} The proxy does not start", "put that right, or check --metadata, and start again: nothing that was committed is lost");
+            return ProxyExit.Failed($"the metadata cannot be used: {e.Message} The proxy does not start",
+                "put that right, or check --metadata, and start again: nothing that was committed is lost");
         }
         catch (OtherMetadataException e)
         {
@@ -110,7 +112,8 @@ internal abstract partial class VersionedShard
         }
         catch (LogFencedException e) when (e.NewestEpoch > 0)
         {
-            // It has just been given its epoch, above all that the metadata knows of: unless another process was faster, the metadata is not what the log was written with.
+            // It has just been given its epoch, above all that the metadata knows of: unless another process was faster, the metadata is
+            // not what the log was written with.
             return ProxyExit.Failed(
                 $"{KeptName} was written under epoch {e.NewestEpoch}, and {_options.Metadata} gave this process only epoch {_seat.Epoch}: the metadata was deleted, or replaced by another or an older one, or another process has just taken the shard",
                 OtherMetadataRemedy);
@@ -119,7 +122,8 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed($"{KeptName} cannot be used: {e.Message}", "");
         }
-        catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException or InvalidDataException or UnauthorizedAccessException)
+        catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException
+            or InvalidDataException or UnauthorizedAccessException)
         {
             // What is given up half-way says so.
             stop.ThrowIfCancellationRequested();
@@ -166,7 +170,11 @@ internal abstract partial class VersionedShard
             catch (MetadataUnavailableException e) when (_options.Metadata.Kind != MetadataKind.Sqlite)
             {
                 // A server comes back. Of a file that cannot be used somebody has to be told.
-                if (!told) { _report.Warn($"shard {_options.Shard}: the start waits for the metadata: {e.Message} If it is elsewhere, correct --metadata"); }
+                if (!told)
+                {
+                    _report.Warn($"shard {_options.Shard}: the start waits for the metadata: {e.Message} If it is elsewhere, "
+                        + "correct --metadata");
+                }
                 told = true;
                 await Task.Delay(MetadataRetryDelay, stop).ConfigureAwait(false);
             }
@@ -178,7 +186,8 @@ internal abstract partial class VersionedShard
     {
         _loop = loop;
         _moves?.Attach(loop);
-        _control = Work("the control of the shard", stop => _seat.FollowedSite is null ? OpenAndControlAsync(stop) : FollowAndControlAsync(stop));
+        _control = Work("the control of the shard", stop => _seat.FollowedSite is null ? OpenAndControlAsync(stop)
+            : FollowAndControlAsync(stop));
     }
 
     private async Task OpenAndControlAsync(CancellationToken stop)

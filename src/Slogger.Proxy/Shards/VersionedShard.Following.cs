@@ -1,5 +1,5 @@
-// A shard whose site is a backup: it has no machine and closes no versions; its store follows the primary's log (ShardFollower), and the front end serves reads. When the site
-// has become the primary the same object goes on as a shard that was recovered, with what it has.
+// A shard whose site is a backup: it has no machine and closes no versions; its store follows the primary's log (ShardFollower), and the
+// front end serves reads. When the site has become the primary the same object goes on as a shard that was recovered, with what it has.
 using System.Diagnostics;
 using System.Globalization;
 using System.Text;
@@ -143,8 +143,8 @@ internal abstract partial class VersionedShard
         await ControlAsync(stop).ConfigureAwait(false);
     }
 
-    // What a failover will ask of the metadata is asked before: nothing is compiled or prepared for the first time when it counts. Several times, since an answer may be there at once or be waited for,
-    // and what goes on after waiting is compiled by itself.
+    // What a failover will ask of the metadata is asked before: nothing is compiled or prepared for the first time when it counts. Several
+    // times, since an answer may be there at once or be waited for, and what goes on after waiting is compiled by itself.
     private async Task RehearseAsync(CancellationToken stop)
     {
         try
@@ -156,7 +156,8 @@ internal abstract partial class VersionedShard
                 await _seat.OutsideAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
                 await _seat.Metadata.SnapshotAsync(_seat.Cluster, stop).ConfigureAwait(false);
                 // Of an epoch that nobody ever takes: refused.
-                await _seat.Metadata.OpenStreamsAsync(_seat.Cluster, new(-1), [new(_seat.Shard, _seat.Epoch, ClusterSeat.Name)], stop).ConfigureAwait(false);
+                await _seat.Metadata.OpenStreamsAsync(_seat.Cluster, new(-1), [new(_seat.Shard, _seat.Epoch, ClusterSeat.Name)],
+                    stop).ConfigureAwait(false);
             }
         }
         catch (MetadataException)
@@ -212,7 +213,8 @@ internal abstract partial class VersionedShard
         if (_follower.Stands is { } stands && stands.Time.Microseconds > 0)
         {
             Line("applied_time_us", stands.Time.Microseconds);
-            Line("applied_age_ms", ((ShardClock.WallUs() - stands.Time.Microseconds) / 1000.0).ToString("0.###", CultureInfo.InvariantCulture));
+            Line("applied_age_ms", ((ShardClock.WallUs() - stands.Time.Microseconds) / 1000.0).ToString(
+                "0.###", CultureInfo.InvariantCulture));
         }
         foreach ((string name, object value) in Intake!.Status) { Line(name, value); }
         if (_follower.Problem is { } problem) { Line("store_problem", problem); }

@@ -65,13 +65,15 @@ internal abstract partial class VersionedShard : IMovingShard
         if (_messages is not { } messages) { return; }
         fixed (byte* start = command)
         {
-            if (command.IsEmpty || CommandScanner.ReadArguments(start, start + command.Length, _publishedArguments) <= 0 || _publishedArguments.Count != 3)
+            if (command.IsEmpty || CommandScanner.ReadArguments(start, start + command.Length, _publishedArguments) <= 0
+                || _publishedArguments.Count != 3)
             {
                 messages.CountLost();
                 return;
             }
         }
-        ReadOnlySpan<byte> Argument(ReadOnlySpan<byte> of, int index) => of.Slice(_publishedArguments[index].Offset, _publishedArguments[index].Length);
+        ReadOnlySpan<byte> Argument(ReadOnlySpan<byte> of, int index) =>
+            of.Slice(_publishedArguments[index].Offset, _publishedArguments[index].Length);
         messages.Publish(Argument(command, 1), Argument(command, 2));
     }
 

@@ -1,5 +1,5 @@
-// Performs what ShardLifecycle (Core) decides: at the start, when the store may be lost, and when the site has become the primary. Each step may
-// be cut short by a crash: the next start finds where it was.
+// Performs what ShardLifecycle (Core) decides: at the start, when the store may be lost, and when the site has become the primary. Each
+// step may be cut short by a crash: the next start finds where it was.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
@@ -84,7 +84,10 @@ internal abstract partial class VersionedShard
 
     private long UntilNextVersionUs()
     {
-        lock (_machineLock) { return _machine is { } machine ? machine.Grid.StartOf(machine.LastBoundary.Version.Next) - Now().Microseconds : 0; }
+        lock (_machineLock)
+        {
+            return _machine is { } machine ? machine.Grid.StartOf(machine.LastBoundary.Version.Next) - Now().Microseconds : 0;
+        }
     }
 
     private async Task PerformAsync(LifecycleStep step, CancellationToken stop)
@@ -138,7 +141,8 @@ internal abstract partial class VersionedShard
                 _stages.Passed("entry");
                 break;
             case LifecycleStepKind.LookAtStore:
-                (StoreSituation situation, string text) = await LookAsync(atStart: _loop is null, step.WorldLine, stop).ConfigureAwait(false);
+                (StoreSituation situation, string text) = await LookAsync(atStart: _loop is null, step.WorldLine, stop).ConfigureAwait(
+                    false);
                 _life.Found(situation, text, KeyCount);
                 break;
             case LifecycleStepKind.ReadLog:
@@ -187,8 +191,9 @@ internal abstract partial class VersionedShard
             case LifecycleStepKind.ForgetGoingOn:
                 FailPoint.Pass(FailPoint.OlderVersionKept);
                 _restored.Forget();
-                _report.Warn($"shard {_options.Shard}: goes on from version {step.At.Version}, as slogger restore --keep has asked: its content is version "
-                    + $"{step.Branch.Version} of world-line {step.Branch.WorldLine} now, and what was done after it is undone");
+                _report.Warn($"shard {_options.Shard}: goes on from version {step.At.Version}, as slogger restore --keep has asked: its "
+                    + $"content is version {step.Branch.Version} of world-line {step.Branch.WorldLine} now, and what was done "
+                    + "after it is undone");
                 break;
             case LifecycleStepKind.ForgetVersions:
                 lock (_machineLock) { _machine = null; }
@@ -209,7 +214,8 @@ internal abstract partial class VersionedShard
                 break;
             case LifecycleStepKind.WarnOfPeers:
                 _report.Warn($"shard {_options.Shard}: shards {string.Join(", ", step.Shards!)} have not entered world-line {step.WorldLine} in "
-                    + $"{LifecycleOptions.PeersUsDefault / 1_000_000} s and are taken for dead: this shard serves without them, and nothing is committed until they are back");
+                    + $"{LifecycleOptions.PeersUsDefault / 1_000_000} s and are taken for dead: this shard serves without them, and "
+                    + "nothing is committed until they are back");
                 break;
             case LifecycleStepKind.WarnNotJoined:
                 _report.Warn($"shard {_options.Shard}: has not joined cluster \"{_options.Cluster}\" in {LifecycleOptions.PeersUsDefault / 1_000_000} s, "
@@ -334,7 +340,9 @@ internal abstract partial class VersionedShard
             if (_machine is null)
             {
                 GridView grid = _seat.GridView;
-                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _life.Cut, Now()) { IsClean = _membership.IsJoining, GridValidUntilUs = grid.ValidUntilUs });
+                _machine = new ShardMachine(
+                    MachineOptions, new ShardStart(grid.Grid, start, recorded, _life.Cut, Now()) { IsClean = _membership.IsJoining,
+                        GridValidUntilUs = grid.ValidUntilUs });
                 RecordedCut = new(start.WorldLine, _life.Cut.Version);
                 PublishCut();
             }

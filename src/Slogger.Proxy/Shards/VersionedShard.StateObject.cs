@@ -1,5 +1,5 @@
-// What a shard asks of its store: what the design and the DPR paper (section 3) call a state object, with its three operations Op, Commit and
-// Restore. A store is a class that overrides what is here: nothing else differs between stores. The laws that it has to keep are in
+// What a shard asks of its store: what the design and the DPR paper (section 3) call a state object, with its three operations Op, Commit
+// and Restore. A store is a class that overrides what is here: nothing else differs between stores. The laws that it has to keep are in
 // docs/STORES.md, and tested by the conformance suite. A store that commits whole states has most of it from KeptVersions; one that is
 // a Redis from RedisShard.
 using Slogger.Core.Recovery;
@@ -48,8 +48,8 @@ internal abstract partial class VersionedShard
     /// <summary>Where keys that move are copied from and to, and messages published; null: the store does neither.</summary>
     protected internal abstract RedisEndpoint? Endpoint { get; }
 
-    /// <summary>Returns when nothing is executed any more of what connections carried that were lost (<see cref="CarrierLost"/>): before the front end
-    /// opens again.</summary>
+    /// <summary>Returns when nothing is executed any more of what connections carried that were lost (<see cref="CarrierLost"/>): before
+    /// the front end opens again.</summary>
     protected virtual Task EndLostAsync(CancellationToken stop) => Task.CompletedTask;
 
     // ---- Commit: under the machine's lock, if nothing else is said ----
@@ -150,7 +150,8 @@ internal abstract partial class VersionedShard
     /// <summary>Restores the store to a boundary, where a world-line begins. The front end is closed. False: look again.</summary>
     protected abstract Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop);
 
-    /// <summary>Brings the store to the content of an older version, and has what is kept begin anew with it. No other version is void. False: look again.</summary>
+    /// <summary>Brings the store to the content of an older version, and has what is kept begin anew with it. No other version is void.
+    /// False: look again.</summary>
     /// <param name="content">The older version.</param>
     /// <param name="at">What its content stands for: the branch of a world-line.</param>
     /// <param name="current">The world-line by which the older version was found.</param>

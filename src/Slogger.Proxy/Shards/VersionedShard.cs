@@ -10,9 +10,9 @@
 //
 // Threads. The machine is called by the front end's loop (ticks, answers to markers), by the recorder (what SQL holds), by the
 // control task, and by those that make versions durable (LogShard: the replication link's thread and the syncing thread;
-// BgsaveShard: the saving task; FasterShard: whoever ends a checkpoint). _machineLock serialises them; it also guards the clock, the effects and what is said to be
-// under it. It is taken at the rate of versions, not of commands. Recovery and upkeep belong to the control task; until Attach,
-// to the caller of StartAsync.
+// BgsaveShard: the saving task; FasterShard: whoever ends a checkpoint). _machineLock serialises them; it also guards the clock, the
+// effects and what is said to be under it. It is taken at the rate of versions, not of commands. Recovery and upkeep belong to the control
+// task; until Attach, to the caller of StartAsync.
 // Order of locks: _machineLock first, then the log's; the door's own is held while nothing else is called.
 using Slogger.Core.Cuts;
 using Slogger.Core.Lifecycle;
@@ -214,14 +214,16 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (_machine is not { } machine || !MayClose) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _membership.IsJoining || _membership.IsLeaving;
+            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _membership.IsJoining
+                || _membership.IsLeaving;
             machine.CommitAwaited(isAwaited, _effects, Version.Max(AwaitedVersion, _peersWaitUntil));
             Tick(machine, hasChanged);
             return Perform() ? ToSend(_pendingMarker) : null;
         }
     }
 
-    /// <summary>Nothing that begins later than then, in microseconds of the monotonic clock, may be in the open version. Only among other shards.</summary>
+    /// <summary>Nothing that begins later than then, in microseconds of the monotonic clock, may be in the open version. Only among other
+    /// shards.</summary>
     protected virtual void OnBoundaryAwaited(long monotonicUs)
     {
     }
@@ -364,7 +366,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             Fail(ProxyExit.Failed(what, "report this"));
             return;
         }
-        _report.Error($"{what} The proxy stops at once, so that nothing is reported as committed that may not be; start it again, and report this.");
+        _report.Error($"{what} The proxy stops at once, so that nothing is reported as committed that may not be; start it again, "
+            + "and report this.");
         // The end of the process waits for the log, whose reader may be slow. Clients do not hear anything meanwhile.
         _isBroken = true;
         _loop?.Halt();
@@ -404,7 +407,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     bool ICutListener.IsJoining => _membership.IsJoining;
 
-    Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) => _membership.AskToJoinAsync(recorded, cut, stop);
+    Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) =>
+        _membership.AskToJoinAsync(recorded, cut, stop);
 
     Version ICutListener.OpenVersion => new(OpenVersion);
 

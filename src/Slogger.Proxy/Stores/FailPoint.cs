@@ -12,7 +12,8 @@ internal static class FailPoint
     /// <summary>Has this process's clock stand so many microseconds off, as another machine's would.</summary>
     public const string ClockVariable = "SLOGGER_TEST_CLOCK_OFFSET_US";
 
-    public static readonly long ClockOffsetUs = long.TryParse(Environment.GetEnvironmentVariable(ClockVariable), out long offset) ? offset : 0;
+    public static readonly long ClockOffsetUs = long.TryParse(Environment.GetEnvironmentVariable(ClockVariable), out long offset) ? offset
+        : 0;
 
     public const string WorldLineRecorded = "world-line-recorded";
     public const string BranchWritten = "branch-written";
@@ -71,7 +72,8 @@ internal static class FailPoint
         Thread.Sleep(Timeout.Infinite);
     }
 
-    /// <summary>Options of a restore that passes three places: when it has begun, when Redis stands at the target, and when it is a master again, its settings still changed.</summary>
+    /// <summary>Options of a restore that passes three places: when it has begun, when Redis stands at the target, and when it is a master
+    /// again, its settings still changed.</summary>
     public static RestoreOptions Watched(RestoreOptions options) => s_wanted is null ? options : options with
     {
         Progress = new InRestore(),

@@ -1,7 +1,7 @@
 // Connections to this shard's Redis that were given up, or lost, with something under way: what they carried may be executed yet. Those of
 // moves (the proxy lost patience, or suspects its store) are ended before the next attempt begins, or a key of an attempt before could come
-// back after it was deleted; those of the front end before anything goes over the next, or a marker could be executed behind it. A Redis that
-// was started again has neither the id nor the address, so nobody else is hit.
+// back after it was deleted; those of the front end before anything goes over the next, or a marker could be executed behind it. A Redis
+// that was started again has neither the id nor the address, so nobody else is hit.
 using System.Text;
 using Slogger.FrontEnd;
 using Slogger.Redis.Connections;
@@ -13,7 +13,8 @@ internal sealed class GivenUpConnections
 {
     // One is given up at a time; a Redis that executes nothing for so long is in other trouble.
     private const int Most = 64;
-    private static readonly byte[] Client = "CLIENT"u8.ToArray(), Info = "INFO"u8.ToArray(), Kill = "KILL"u8.ToArray(), Id = "ID"u8.ToArray(), Addr = "ADDR"u8.ToArray();
+    private static readonly byte[] Client = "CLIENT"u8.ToArray(), Info = "INFO"u8.ToArray(), Kill = "KILL"u8.ToArray(), Id =
+        "ID"u8.ToArray(), Addr = "ADDR"u8.ToArray();
     private readonly Lock _lock = new();
     private readonly Queue<ClientLine> _lines = new();
 
@@ -30,7 +31,10 @@ internal sealed class GivenUpConnections
     {
         if (!reply.IsError) { return; }
         RedisProblem problem = RedisProblems.Classify(reply.Text);
-        if (problem.IsTransient()) { throw new RedisException(problem, $"Redis does not end a connection that was given up: {reply.Text}"); }
+        if (problem.IsTransient())
+        {
+            throw new RedisException(problem, $"Redis does not end a connection that was given up: {reply.Text}");
+        }
     }
 
     /// <summary>Whether there is none.</summary>
@@ -42,7 +46,8 @@ internal sealed class GivenUpConnections
         }
     }
 
-    /// <summary>The Redis that they led to is no more. By a Unix socket all have one address, and the next Redis gives the same ids again.</summary>
+    /// <summary>The Redis that they led to is no more. By a Unix socket all have one address, and the next Redis gives the same ids
+    /// again.</summary>
     public void Clear()
     {
         lock (_lock) { _lines.Clear(); }
@@ -68,7 +73,10 @@ internal sealed class GivenUpConnections
         if (lines.Length == 0) { return null; }
         string? refusal = null;
         var batch = new RedisBatch();
-        foreach (ClientLine line in lines) { batch.Add(Client, Kill, Id, Encoding.ASCII.GetBytes(line["id"]), Addr, Encoding.Latin1.GetBytes(line["addr"])); }
+        foreach (ClientLine line in lines)
+        {
+            batch.Add(Client, Kill, Id, Encoding.ASCII.GetBytes(line["id"]), Addr, Encoding.Latin1.GetBytes(line["addr"]));
+        }
         foreach (RedisReply reply in await redis.RunAsync(batch, stop).ConfigureAwait(false))
         {
             ThrowIfLater(reply);

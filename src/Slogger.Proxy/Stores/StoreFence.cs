@@ -4,8 +4,8 @@
 //
 //   A connection to Redis may change something only if, after Redis has answered on it, this process was found to own the shard.
 //
-// Whoever takes the shard after that closes the connection. SQL need not be asked for each: one connection, the guard, has been found so, and
-// as long as it lives nobody has taken the shard. A guard that does not answer is replaced, by one that SQL is asked for again.
+// Whoever takes the shard after that closes the connection. SQL need not be asked for each: one connection, the guard, has been found so,
+// and as long as it lives nobody has taken the shard. A guard that does not answer is replaced, by one that SQL is asked for again.
 using System.Diagnostics;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
@@ -64,10 +64,14 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
         }
     }
 
-    /// <summary>Keeps the guard, or finds another while the metadata can be asked: it would be missed when that is away. Now and then.</summary>
+    /// <summary>Keeps the guard, or finds another while the metadata can be asked: it would be missed when that is away. Now and
+    /// then.</summary>
     public async Task KeepAsync(CancellationToken stop)
     {
-        if (!HasShutOut || Stopwatch.GetElapsedTime(_keptAt) < KeepPeriod || !await _turn.WaitAsync(0, stop).ConfigureAwait(false)) { return; }
+        if (!HasShutOut || Stopwatch.GetElapsedTime(_keptAt) < KeepPeriod || !await _turn.WaitAsync(0, stop).ConfigureAwait(false))
+        {
+            return;
+        }
         try
         {
             if (!await GuardLivesAsync().ConfigureAwait(false)) { await RenewAsync(isPatient: false, stop).ConfigureAwait(false); }
@@ -134,7 +138,8 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
         }
         catch (OperationCanceledException) when (!stop.IsCancellationRequested)
         {
-            throw new RedisException(RedisProblem.NotNow, $"shard {seat.Shard}: the metadata does not say whether the shard is still this proxy's");
+            throw new RedisException(
+                RedisProblem.NotNow, $"shard {seat.Shard}: the metadata does not say whether the shard is still this proxy's");
         }
     }
 
@@ -148,8 +153,12 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
             if (reply.IsError)
             {
                 RedisProblem problem = RedisProblems.Classify(reply.Text);
-                if (problem.IsTransient()) { throw new RedisException(problem, $"Redis does not close the connections of the proxy before this one: {reply.Text}"); }
-                report.Warn($"shard {seat.Shard}: what a proxy before this one has sent may still be executed, and nothing stops it if it only sleeps: Redis does not close its connections ({reply.Text}). Allow the proxy's user +client|kill");
+                if (problem.IsTransient())
+                {
+                    throw new RedisException(problem, $"Redis does not close the connections of the proxy before this one: {reply.Text}");
+                }
+                report.Warn($"shard {seat.Shard}: what a proxy before this one has sent may still be executed, and nothing stops it if it "
+                    + $"only sleeps: Redis does not close its connections ({reply.Text}). Allow the proxy's user +client|kill");
             }
         }
         HasShutOut = true;

@@ -67,7 +67,10 @@ internal sealed class SupervisedStore : IRedisStore
                     return;
                 case SupervisedStart.Adopted adopted:
                     if (!_ranBefore) { _log.Info($"redis-server adopted, process {adopted.ProcessId}"); }
-                    if (adopted.SettingsDiffer && !_ranBefore) { _log.Warn("the running redis-server was started with other settings; the new ones take effect at its next start"); }
+                    if (adopted.SettingsDiffer && !_ranBefore)
+                    {
+                        _log.Warn("the running redis-server was started with other settings; the new ones take effect at its next start");
+                    }
                     _ranBefore = true;
                     return;
                 case SupervisedStart.Failed failed when !_ranBefore:

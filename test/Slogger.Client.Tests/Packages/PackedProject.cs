@@ -48,7 +48,8 @@ internal sealed class PackedProject : IDisposable
     }
 
     /// <summary>The packages that it got.</summary>
-    public IReadOnlyList<(string Package, string Version)> Restored() => KnownBad.PackagesOf(Path.Combine(_folder, "obj", "project.assets.json"));
+    public IReadOnlyList<(string Package, string Version)> Restored() =>
+        KnownBad.PackagesOf(Path.Combine(_folder, "obj", "project.assets.json"));
 
     /// <summary>Runs it to its end. Returns what it said.</summary>
     public Task<string> RunAsync(params string[] arguments) => DotnetAsync(_folder, ["out/user.dll", .. arguments]);
@@ -65,12 +66,14 @@ internal sealed class PackedProject : IDisposable
     {
         using ZipArchive zip = ZipFile.OpenRead(package);
         using Stream stream = zip.Entries.Single(e => e.FullName.EndsWith(".nuspec", StringComparison.Ordinal)).Open();
-        return XDocument.Load(stream).Descendants().Where(e => e.Name.LocalName == "dependency").ToDictionary(e => e.Attribute("id")!.Value, e => e.Attribute("version")!.Value);
+        return XDocument.Load(stream).Descendants().Where(e => e.Name.LocalName == "dependency")
+            .ToDictionary(e => e.Attribute("id")!.Value, e => e.Attribute("version")!.Value);
     }
 
     private static async Task<string> DotnetAsync(string folder, params string[] arguments)
     {
-        var info = new ProcessStartInfo("dotnet", arguments) { WorkingDirectory = folder, RedirectStandardOutput = true, RedirectStandardError = true };
+        var info = new ProcessStartInfo("dotnet", arguments) { WorkingDirectory = folder, RedirectStandardOutput = true,
+            RedirectStandardError = true };
         info.Environment["DOTNET_CLI_TELEMETRY_OPTOUT"] = "1";
         info.Environment["MSBUILDDISABLENODEREUSE"] = "1";
         using Process process = Process.Start(info)!;
@@ -84,7 +87,8 @@ internal sealed class PackedProject : IDisposable
     // What this machine has of other packages already.
     private static string Fallback()
     {
-        string folder = Environment.GetEnvironmentVariable("NUGET_PACKAGES") ?? Path.Combine(Environment.GetFolderPath(Environment.SpecialFolder.UserProfile), ".nuget", "packages");
+        string folder = Environment.GetEnvironmentVariable("NUGET_PACKAGES")
+            ?? Path.Combine(Environment.GetFolderPath(Environment.SpecialFolder.UserProfile), ".nuget", "packages");
         return Directory.Exists(folder) ? folder : "";
     }
 

@@ -126,7 +126,8 @@ public class ApproximateFinderTests
     [InlineData(2)]
     public void CallerMistakes_AreRefused_AndChangeNothing(int kind)
     {
-        IDprFinder finder = kind switch { 0 => new ApproximateFinder(Start(2)), 1 => new ExactFinder(Start(2), []), _ => new HybridFinder(Start(2)) };
+        IDprFinder finder = kind switch { 0 => new ApproximateFinder(Start(2)), 1 => new ExactFinder(Start(2), []), _ =>
+            new HybridFinder(Start(2)) };
         finder.After("A(0,5]", "B(0,5]");
         Cut before = finder.Current;
         Assert.ThrowsAny<ArgumentException>(() => finder.Report(Report("C(0,9]")));

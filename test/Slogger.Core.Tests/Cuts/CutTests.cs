@@ -61,7 +61,8 @@ public class CutTests
 
     [Fact]
     public void MovedTo_Below_IsABrokenInvariant() =>
-        Assert.Contains("I3", Assert.Throws<InvalidOperationException>(() => Some.MovedTo([new(9), new(6)])).Message, StringComparison.Ordinal);
+        Assert.Contains("I3", Assert.Throws<InvalidOperationException>(() => Some.MovedTo([new(9), new(6)])).Message,
+            StringComparison.Ordinal);
 
     [Fact]
     public void DependencySet_SeveralOfOneShard_KeepsTheLargest()
@@ -74,7 +75,8 @@ public class CutTests
     [Fact]
     public void DependencySet_Union_KeepsTheLargestOfBoth()
     {
-        DependencySet a = DependencySet.Of(new(new(1), new(3)), new(new(2), new(8))), b = DependencySet.Of(new(new(0), new(1)), new(new(2), new(5)));
+        DependencySet a = DependencySet.Of(new(new(1), new(3)), new(new(2), new(8))), b =
+            DependencySet.Of(new(new(0), new(1)), new(new(2), new(5)));
         Dependency[] both = [new(new(0), new(1)), new(new(1), new(3)), new(new(2), new(8))];
         Assert.Equal(both, a.Union(b).Items.ToArray());
         Assert.Equal(both, b.Union(a).Items.ToArray());
@@ -82,5 +84,6 @@ public class CutTests
         Assert.Same(a, DependencySet.Empty.Union(a));
     }
 
-    private static Cut Make(long worldLine, params long[] versions) => new(new WorldLine(worldLine), versions.Select(v => new Version(v)).ToArray());
+    private static Cut Make(long worldLine, params long[] versions) =>
+        new(new WorldLine(worldLine), versions.Select(v => new Version(v)).ToArray());
 }

@@ -115,7 +115,8 @@ public class DependencyTrailTests
         {
             Assert.Equal(after, row.After);
             after = row.Through.Version;
-            foreach ((long version, Dependency on) in added.Where(a => a.Version > row.After.Number && a.Version <= row.Through.Version.Number))
+            foreach ((long version, Dependency on) in added.Where(
+                a => a.Version > row.After.Number && a.Version <= row.Through.Version.Number))
                 Assert.Contains(row.Dependencies.Items.ToArray(), d => d.Shard == on.Shard && d.Version >= on.Version);
         }
     }

@@ -115,7 +115,8 @@ public class ExactFinderTests
             ExactFinder exact = new(Start(graph.Length), shuffled);
             exact.Advance();
             Version[] largest = LargestByTryingAll(graph);
-            Assert.True(largest.SequenceEqual(exact.Current.Versions.ToArray()), $"seed {seed}: {exact.Current}, not [{string.Join(' ', largest)}]");
+            Assert.True(largest.SequenceEqual(exact.Current.Versions.ToArray()),
+                $"seed {seed}: {exact.Current}, not [{string.Join(' ', largest)}]");
             if (exact.Rows().Count > 0 && largest.Any(v => v > Version.Zero)) partial++;
         }
 

@@ -14,7 +14,8 @@ internal sealed partial class FinderWorld
         {
             Cut before = finder.Current;
             bool moved = finder.Advance();
-            Require(moved == !finder.Current.Equals(before), $"{finder.GetType().Name} said moved: {moved}, from {before} to {finder.Current}");
+            Require(moved == !finder.Current.Equals(before),
+                $"{finder.GetType().Name} said moved: {moved}, from {before} to {finder.Current}");
             if (moved) Count(finder.GetType().Name + " moved");
         }
 
@@ -26,14 +27,17 @@ internal sealed partial class FinderWorld
         foreach (IDprFinder finder in Finders()) CheckCut(finder);
         Version[] closure = Closure(shard => _delivered.Where(r => r.Shard.Number == shard).Select(r => r.Row));
         Cut best = new(_branch.WorldLine, closure);
-        Require(Merges ? best.IsAtLeast(_exact.Current) : best.Equals(_exact.Current), $"exact: {_exact.Current}, the maximal closure is {best}");
+        Require(Merges ? best.IsAtLeast(_exact.Current) : best.Equals(_exact.Current),
+            $"exact: {_exact.Current}, the maximal closure is {best}");
         if (_exact.Current.Versions.ToArray().Distinct().Count() > 1) Count("exact is no grid cut");
         if (_approximate is null || _hybrid is null) return;
 
         CheckGrid();
         // Right after a death the durable versions in the metadata may lag behind what the others were told.
-        Require(_hybridForgot || _hybrid.Current.IsAtLeast(_approximate.Current), $"hybrid {_hybrid.Current} below approximate {_approximate.Current}");
-        Require(_hybridForgot || Merges || _hybrid.Current.IsAtLeast(_exact.Current), $"hybrid {_hybrid.Current} below exact {_exact.Current}");
+        Require(_hybridForgot || _hybrid.Current.IsAtLeast(_approximate.Current),
+            $"hybrid {_hybrid.Current} below approximate {_approximate.Current}");
+        Require(_hybridForgot || Merges || _hybrid.Current.IsAtLeast(_exact.Current),
+            $"hybrid {_hybrid.Current} below exact {_exact.Current}");
         if (_settings.Coalesce || HasGap()) return;
         Require(best.IsAtLeast(_approximate.Current), $"approximate {_approximate.Current} above the maximal closure {best}");
         Require(best.IsAtLeast(_hybrid.Current), $"hybrid {_hybrid.Current} above the maximal closure {best}");
@@ -54,7 +58,8 @@ internal sealed partial class FinderWorld
         string name = finder.GetType().Name;
         Cut cut = finder.Current;
         Require(cut.WorldLine == _branch.WorldLine, $"I5: {name} is at {cut} in world-line {_branch.WorldLine}");
-        if (_before.TryGetValue(finder.GetType(), out Cut? before)) Require(cut.IsAtLeast(before), $"I3: {name} went back from {before} to {cut}");
+        if (_before.TryGetValue(finder.GetType(), out Cut? before))
+            Require(cut.IsAtLeast(before), $"I3: {name} went back from {before} to {cut}");
         _before[finder.GetType()] = cut;
         for (int i = 0; i < _shards.Length; i++)
             Require(cut.Versions[i].Number <= _shards[i].Durable, $"I2: {name} is at {cut}, shard {i} is durable to {_shards[i].Durable}");
@@ -62,7 +67,8 @@ internal sealed partial class FinderWorld
         {
             if (o.Label > cut.Versions[o.Shard].Number) continue;
             Require(o.Closing <= cut.Versions[o.Shard].Number,
-                $"I1: {name} is at {cut}; shard {o.Shard} closed an operation of version {o.Label} only with {o.Closing}, and cannot be restored to the cut");
+                $"I1: {name} is at {cut}; shard {o.Shard} closed an operation of version {o.Label} only with {o.Closing}, and cannot be "
+                    + "restored to the cut");
             if (o.Before is not { } b) continue;
             Require(b.Label <= cut.Versions[b.Shard].Number,
                 $"I1: {name} is at {cut}, which holds version {o.Label} of shard {o.Shard} without version {b.Label} of shard {b.Shard}");
@@ -73,11 +79,13 @@ internal sealed partial class FinderWorld
     private void CheckGrid()
     {
         (long Durable, long Stride)[] last = [.. _shards.Select((_, i) => _delivered.Where(r => r.Shard.Number == i)
-            .OrderByDescending(r => r.Durable.Version).Select(r => (r.Durable.Version.Number, r.Stride)).FirstOrDefault((_branch.Versions[i].Number, 1)))];
+            .OrderByDescending(r => r.Durable.Version).Select(r => (r.Durable.Version.Number, r.Stride))
+                .FirstOrDefault((_branch.Versions[i].Number, 1)))];
         long grid = last.Min(l => l.Durable);
         while (last.Any(l => grid % l.Stride != 0)) grid--;
         for (int i = 0; i < _shards.Length; i++)
-            Require(_approximate!.Current.Versions[i].Number >= grid, $"approximate is at {_approximate.Current}, {grid} is durable and restorable everywhere");
+            Require(_approximate!.Current.Versions[i].Number >= grid,
+                $"approximate is at {_approximate.Current}, {grid} is durable and restorable everywhere");
         Require(_approximate!.Vmax.Number == last.Max(l => l.Durable), $"Vmax is {_approximate.Vmax}");
     }
 
@@ -92,7 +100,8 @@ internal sealed partial class FinderWorld
         Require(_hybrid.Current.IsAtLeast(_exact.Current), $"hybrid {_hybrid.Current} below exact {_exact.Current}");
         // One who took over late may know only the larger stride that followed.
         bool stridesGrow = _settings.Strides.Length > 1;
-        Require(stridesGrow || _hybrid.Current.IsAtLeast(_approximate.Current), $"hybrid {_hybrid.Current} below approximate {_approximate.Current}");
+        Require(stridesGrow || _hybrid.Current.IsAtLeast(_approximate.Current),
+            $"hybrid {_hybrid.Current} below approximate {_approximate.Current}");
         if (!_settings.Coalesce)
             Require(_hybrid.Current.Equals(inOrder.Current), $"hybrid: {_hybrid.Current}, in order it is {inOrder.Current}");
     }

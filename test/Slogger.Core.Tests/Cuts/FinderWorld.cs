@@ -198,7 +198,8 @@ internal sealed partial class FinderWorld
 
     private void BeginWorldLine()
     {
-        Version[] versions = Closure(shard => _shards[shard].Closings.Take(_shards[shard].DurableCount).Select(c => c.Row(shard, _branch.WorldLine)));
+        Version[] versions = Closure(shard => _shards[shard].Closings.Take(_shards[shard].DurableCount)
+            .Select(c => c.Row(shard, _branch.WorldLine)));
         _branch = new(_branch.WorldLine.Next, versions);
         _sent.Clear();
         _delivered.Clear();

@@ -19,7 +19,8 @@ public class FinderWorldTests
     {
         Dictionary<string, int> happened = [];
         for (int seed = 1; seed <= Worlds; seed++) Run(new() { Seed = seed }, happened);
-        AssertHappened(happened, "ExactFinder moved", "ApproximateFinder moved", "HybridFinder moved", "exact is no grid cut", "exact above approximate",
+        AssertHappened(happened, "ExactFinder moved", "ApproximateFinder moved", "HybridFinder moved", "exact is no grid cut",
+            "exact above approximate",
             "report of an old world-line", "world-line", "hybrid died", "hybrid held back by the lost part");
     }
 
@@ -35,7 +36,8 @@ public class FinderWorldTests
     public void Finders_SeveralVersionsInOneReport_CutsAreClosedAndMonotone()
     {
         Dictionary<string, int> happened = [];
-        for (int seed = 1; seed <= Worlds; seed++) Run(new() { Seed = seed, Coalesce = true, Strides = seed % 2 == 0 ? [1] : Nested }, happened);
+        for (int seed = 1; seed <= Worlds; seed++)
+            Run(new() { Seed = seed, Coalesce = true, Strides = seed % 2 == 0 ? [1] : Nested }, happened);
         AssertHappened(happened, "ExactFinder moved", "ApproximateFinder moved", "HybridFinder moved");
     }
 
@@ -115,6 +117,7 @@ public class FinderWorldTests
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
         // A world in which nothing happens proves nothing.
         foreach (string w in what)
-            Assert.True(happened.GetValueOrDefault(w) > Worlds / 4, $"'{w}' happened {happened.GetValueOrDefault(w)} times in {Worlds} worlds");
+            Assert.True(happened.GetValueOrDefault(w) > Worlds / 4,
+                $"'{w}' happened {happened.GetValueOrDefault(w)} times in {Worlds} worlds");
     }
 }

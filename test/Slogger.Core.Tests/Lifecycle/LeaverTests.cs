@@ -9,7 +9,8 @@ namespace Slogger.Core.Tests.Lifecycle;
 
 public class LeaverTests
 {
-    // What was answered last is in the version that is open when nobody is served any more. The front end tells of it when that version ends.
+    // What was answered last is in the version that is open when nobody is served any more. The front end tells of it when that version
+    // ends.
     [Fact]
     public void Leaver_ServedInTheOpenVersion_AwaitsItsEnd_AndTheCut()
     {

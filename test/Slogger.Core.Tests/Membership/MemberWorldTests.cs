@@ -1,6 +1,6 @@
-// A whole cluster that grows and shrinks, by seed: shards that close versions, a coordinator whose messages are late, world-lines, joiners and
-// leavers that die at any step. Checked after each step: no cut and no branch is beyond what a shard that counts can be restored to (I2),
-// cuts never go back (I3), what was answered and is committed was durable (I2), and nobody who does not count holds the cut up (I8).
+// A whole cluster that grows and shrinks, by seed: shards that close versions, a coordinator whose messages are late, world-lines, joiners
+// and leavers that die at any step. Checked after each step: no cut and no branch is beyond what a shard that counts can be restored to
+// (I2), cuts never go back (I3), what was answered and is committed was durable (I2), and nobody who does not count holds the cut up (I8).
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
@@ -119,7 +119,10 @@ public sealed class MemberWorldTests
                     if (shard.IsAlive && shard.Line == _cut.WorldLine && shard.Epoch > 0) { Close(s, _now); }
                     break;
                 case 4 or 5:
-                    if (shard.IsAlive && shard.Epoch > 0) { _late.Add((s, shard.Epoch, shard.Claim, _members.States[s] == MemberState.Joining)); }
+                    if (shard.IsAlive && shard.Epoch > 0)
+                    {
+                        _late.Add((s, shard.Epoch, shard.Claim, _members.States[s] == MemberState.Joining));
+                    }
                     break;
                 case 6 or 7 or 8:
                     Deliver();
@@ -183,7 +186,10 @@ public sealed class MemberWorldTests
 
         private void Admit(int s, long epoch, DurableClaim claim)
         {
-            if (_members.States[s] != MemberState.Joining || _shards[s].Epoch != epoch || !Members.Admits(_cut, claim, mutation)) { return; }
+            if (_members.States[s] != MemberState.Joining || _shards[s].Epoch != epoch || !Members.Admits(_cut, claim, mutation))
+            {
+                return;
+            }
             _members = _members.With(new(s), MemberState.Member);
             _epochs++;
             (_shards[s].RowVersion, _shards[s].RowFloor) = (claim.Point.Version.Number, claim.Floor.Number);
@@ -194,12 +200,16 @@ public sealed class MemberWorldTests
         private void Record(int s, long epoch, DurableClaim claim)
         {
             Shard shard = _shards[s];
-            if (shard.Epoch != epoch || claim.Point.WorldLine != _cut.WorldLine || shard.RowVersion > claim.Point.Version.Number) { return; }
+            if (shard.Epoch != epoch || claim.Point.WorldLine != _cut.WorldLine || shard.RowVersion > claim.Point.Version.Number)
+            {
+                return;
+            }
             (shard.RowVersion, shard.RowFloor) = (claim.Point.Version.Number, claim.Floor.Number);
         }
 
         private IReadOnlyList<DurableClaim> Rows(Func<int, bool> counts) =>
-            [.. _shards.Select((x, i) => (x, i)).Where(x => counts(x.i)).Select(x => new DurableClaim(new(_cut.WorldLine, new(x.x.RowVersion)), 1, new(x.x.RowFloor)))];
+            [.. _shards.Select((x, i) => (x, i)).Where(x => counts(x.i))
+                .Select(x => new DurableClaim(new(_cut.WorldLine, new(x.x.RowVersion)), 1, new(x.x.RowFloor)))];
 
         private bool Counts(int s) => Members.Counts(_members.States[s], mutation);
 
@@ -208,13 +218,17 @@ public sealed class MemberWorldTests
         // The coordinator looks now and then only, so it may know other members.
         private void Coordinate()
         {
-            if (_finder is null || _random.Next(6) == 0 || _finder.Current.WorldLine != _cut.WorldLine || _cut.Version > _finder.Current.Of(new(0)))
+            if (_finder is null || _random.Next(6) == 0 || _finder.Current.WorldLine != _cut.WorldLine
+                || _cut.Version > _finder.Current.Of(new(0)))
             {
-                _finder = new(Cut.Uniform(_cut.WorldLine, _shards.Count, _cut.Version), [.. _members.States.Select(x => Members.Counts(x, mutation))]);
+                _finder = new(Cut.Uniform(_cut.WorldLine, _shards.Count, _cut.Version),
+                    [.. _members.States.Select(x => Members.Counts(x, mutation))]);
                 _seenOwners = _epochs;
                 for (int s = 0; s < _shards.Count; s++)
                 {
-                    _finder.Report(VersionReport.Of(new(s), new(new(_cut.WorldLine, new(_shards[s].RowVersion)), 1, new(Math.Min(_shards[s].RowFloor, _shards[s].RowVersion))), new(_shards[s].RowVersion), DependencySet.Empty));
+                    _finder.Report(VersionReport.Of(
+                        new(s), new(new(_cut.WorldLine, new(_shards[s].RowVersion)), 1,
+                            new(Math.Min(_shards[s].RowFloor, _shards[s].RowVersion))), new(_shards[s].RowVersion), DependencySet.Empty));
                 }
             }
 
@@ -302,11 +316,13 @@ public sealed class MemberWorldTests
                 Shard shard = _shards[s];
                 if (Members.Counts(_members.States[s]))
                 {
-                    Expect(shard.Line == _cut.WorldLine && shard.Restores(version), $"I2: shard {s}, whose log has {shard.Line}:{shard.Base} to {shard.Durable}, cannot be restored to {_cut.WorldLine}:{version}");
+                    Expect(shard.Line == _cut.WorldLine && shard.Restores(version),
+                        $"I2: shard {s}, whose log has {shard.Line}:{shard.Base} to {shard.Durable}, cannot be restored to {_cut.WorldLine}:{version}");
                 }
                 else if (_members.States[s] == MemberState.Left && shard.Line == _cut.WorldLine)
                 {
-                    Expect(Math.Min(version, shard.Executed) <= shard.Durable, $"I2: shard {s} has left, and had {shard.Durable} durable of the {shard.Executed} that it answered; {version} is committed");
+                    Expect(Math.Min(version, shard.Executed) <= shard.Durable,
+                        $"I2: shard {s} has left, and had {shard.Durable} durable of the {shard.Executed} that it answered; {version} is committed");
                 }
             }
         }

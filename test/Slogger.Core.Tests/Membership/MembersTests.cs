@@ -58,7 +58,8 @@ public sealed class MembersTests
     [InlineData(1, 10, 1, 16, 4, 8, false)]   // between two of its versions
     [InlineData(1, 12, 1, 16, 4, 8, true)]
     [InlineData(2, 10, 1, 15, 1, 9, false)]   // of a world-line that is over
-    public void Admits_OnlyWhoCanBeRestoredToTheRecordedCut(long line, long cut, long ownLine, long durable, long stride, long floor, bool expected) =>
+    public void Admits_OnlyWhoCanBeRestoredToTheRecordedCut(long line, long cut, long ownLine, long durable, long stride, long floor,
+        bool expected) =>
         Assert.Equal(expected, Members.Admits(P(line, cut), new DurableClaim(P(ownLine, durable), stride, new(floor))));
 
     [Fact]
@@ -110,7 +111,8 @@ public sealed class MembersTests
         Assert.Equal(new RecoveryDecision.BeginToJoin(P(3, 44)), RecoveryPlan.Decide(facts with { Log = new(At(3, 44)) }));
         Assert.Equal(new RecoveryDecision.BeginToJoin(P(3, 40)), RecoveryPlan.Decide(facts with { Log = new(At(2, 44)) }));
         Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { Log = new(At(4, 44)) }));
-        Assert.Contains("empty Redis", Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { KeyCount = 1 })).Text, StringComparison.Ordinal);
+        Assert.Contains("empty Redis", Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { KeyCount = 1 })).Text,
+            StringComparison.Ordinal);
     }
 
     private static Boundary At(long line, long version) => new(new(line), new Version(version), 100, 0, default);

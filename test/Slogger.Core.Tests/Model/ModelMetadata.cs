@@ -27,7 +27,8 @@ internal sealed class ModelMetadata
     public void BeginWorldLine(WorldLine next, Version branch)
     {
         if (next != Recorded.WorldLine.Next) throw new ModelException($"I5: world-line {next} after {Recorded.WorldLine}");
-        if (branch < Recorded.Version) throw new ModelException($"I3: world-line {next} branches at {branch}, below the recorded cut {Recorded}");
+        if (branch < Recorded.Version)
+            throw new ModelException($"I3: world-line {next} branches at {branch}, below the recorded cut {Recorded}");
         Recorded = new(next, branch);
         Branches.Add(new(next, branch));
     }

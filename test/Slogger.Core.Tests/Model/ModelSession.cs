@@ -53,7 +53,8 @@ internal sealed class ModelSession(int id, SessionProgress progress, ModelConnec
     public void Answered(ModelOp op, Version open)
     {
         progress.OnAnswered(1, open);
-        if (progress.Answered.Number != op.Sequence) throw new ModelException($"session {id}: answer {op.Sequence} counted as {progress.Answered}");
+        if (progress.Answered.Number != op.Sequence)
+            throw new ModelException($"session {id}: answer {op.Sequence} counted as {progress.Answered}");
         if (op.OpenEnded) _blockedInFlight--;
         else _exactInFlight--;
     }

@@ -149,7 +149,9 @@ internal sealed partial class ShardWorld
         List<ModelOp> answered = _sessions.SelectMany(s => s.AnsweredOps()).ToList();
         ProxyStartsAgain(StoreSituation.Empty);
         if (answered.Find(op => op.Position < 0) is { } lost)
-            throw new ModelException($"I2: session {lost.Session}, operation {lost.Sequence} ({(lost.OpenEnded ? "two bounds" : "exact")}) was answered before an ordered end and is lost");
+            throw new ModelException(
+                $"I2: session {lost.Session}, operation {lost.Sequence} ({(lost.OpenEnded ? "two bounds" : "exact")}) was answered before "
+                    + "an ordered end and is lost");
     }
 
     /// <summary>Everything dies at once, and the disk keeps only what was synced, and some of the rest.</summary>

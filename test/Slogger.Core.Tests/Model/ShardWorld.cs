@@ -42,7 +42,8 @@ internal sealed partial class ShardWorld
     private readonly ModelLog _log;
     private readonly ModelMetadata _metadata = new();
     private readonly ShardEffects _effects = new();
-    private readonly ShardOptions _options = new() { StrideMax = 8, EmptyRunIntervalUs = 5 * IntervalUs, RecordBackoffMinUs = 200, RecordBackoffMaxUs = 2000 };
+    private readonly ShardOptions _options = new() { StrideMax = 8, EmptyRunIntervalUs = 5 * IntervalUs, RecordBackoffMinUs = 200,
+        RecordBackoffMaxUs = 2000 };
     private readonly VersionGrid _grid = new(new(1), 1_000_000, IntervalUs);
     private readonly List<ModelOp> _everCommitted = [];
     private readonly List<(Marker Marker, long Offset)> _readBefore = [];
@@ -257,7 +258,8 @@ internal sealed partial class ShardWorld
             int boundaries = _log.Boundaries.Count;
             Do(e => _machine.MarkerRead(m, offset, 0, e));
             if (m.WorldLine != _machine.WorldLine && _log.Boundaries.Count > boundaries)
-                throw new ModelException($"I5: a marker of world-line {m.WorldLine} closed version {m.Closed} of world-line {_machine.WorldLine}");
+                throw new ModelException(
+                    $"I5: a marker of world-line {m.WorldLine} closed version {m.Closed} of world-line {_machine.WorldLine}");
         }
         else
         {
@@ -344,7 +346,8 @@ internal sealed partial class ShardWorld
         _effects.Clear();
         input(_effects);
         foreach (ShardEffect effect in _effects.Items.ToArray()) Perform(effect);
-        if (_machine.OpenVersion < _openBefore) throw new ModelException($"I5: the open version went back from {_openBefore} to {_machine.OpenVersion}");
+        if (_machine.OpenVersion < _openBefore)
+            throw new ModelException($"I5: the open version went back from {_openBefore} to {_machine.OpenVersion}");
         _openBefore = _machine.OpenVersion;
     }
 
@@ -365,8 +368,10 @@ internal sealed partial class ShardWorld
             case ShardEffectKind.AppendEmptyRun: _log.AppendRun(effect.Boundary with { Offset = _log.Last.Offset }); break;
             case ShardEffectKind.RequestSync: _syncRequested = _log.Appended; break;
             case ShardEffectKind.RecordDurable:
-                if (_recordPending is not null || _recordAnswer is not null) throw new ModelException("a second record while one is on its way");
-                if (effect.Point.Version > _log.DurablePoint.Version) throw new ModelException($"I2: {effect.Point} is to be recorded, durable is {_log.DurablePoint}");
+                if (_recordPending is not null || _recordAnswer is not null)
+                    throw new ModelException("a second record while one is on its way");
+                if (effect.Point.Version > _log.DurablePoint.Version)
+                    throw new ModelException($"I2: {effect.Point} is to be recorded, durable is {_log.DurablePoint}");
                 _recordPending = effect.Point;
                 break;
             case ShardEffectKind.Committed: OnCommitted(effect.Point); break;
@@ -378,7 +383,8 @@ internal sealed partial class ShardWorld
 
     private void OnCommitted(WorldPoint point)
     {
-        if (point.WorldLine != _metadata.Recorded.WorldLine) throw new ModelException($"I5: {point} reported committed in world-line {_metadata.Recorded.WorldLine}");
+        if (point.WorldLine != _metadata.Recorded.WorldLine)
+            throw new ModelException($"I5: {point} reported committed in world-line {_metadata.Recorded.WorldLine}");
         if (point > _metadata.Recorded) throw new ModelException($"I2: {point} reported committed, recorded is {_metadata.Recorded}");
         foreach (ModelSession s in _sessions) s.OnCommitted(point, _everCommitted);
     }
@@ -394,7 +400,8 @@ internal sealed partial class ShardWorld
         _awaitingAnswer = _holding = false;
         _sessions = [];
         for (int i = 0; i < SharedSessions + DedicatedSessions; i++)
-            _sessions.Add(new(_nextSession++, new(_machine.WorldLine, _settings.Entries, _settings.SessionMutation), i < SharedSessions ? null : new()));
+            _sessions.Add(new(_nextSession++, new(_machine.WorldLine, _settings.Entries, _settings.SessionMutation),
+                i < SharedSessions ? null : new()));
         _openBefore = _machine.OpenVersion;
         _machine.Attached(_log.End, _store.History.Count);
     }

@@ -23,9 +23,12 @@ public class ShardWorldTests
 
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
         // A world in which nothing happens proves nothing.
-        foreach (string what in (string[])["SendMarker", "AppendBoundary", "AppendEmptyRun", "RecordDurable", "Committed", "shared connection died",
-                     "stream gap", "awaited", "ordered end", "store died", "store unreachable", "proxy died", "power cut", "Continue", "GapCheckpoint", "RestoreFromLog"])
-            Assert.True(happened.GetValueOrDefault(what) > Worlds / 10, $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
+        foreach (string what in (string[])["SendMarker", "AppendBoundary", "AppendEmptyRun", "RecordDurable", "Committed",
+            "shared connection died",
+                     "stream gap", "awaited", "ordered end", "store died", "store unreachable", "proxy died", "power cut", "Continue",
+                         "GapCheckpoint", "RestoreFromLog"])
+            Assert.True(happened.GetValueOrDefault(what) > Worlds / 10,
+                $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
     }
 
     [Fact]
@@ -39,8 +42,10 @@ public class ShardWorldTests
         }
 
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
-        foreach (string what in (string[])["StartSave", "AppendBoundary", "AppendEmptyRun", "RecordDurable", "Committed", "awaited", "ordered end", "RestoreFromLog"])
-            Assert.True(happened.GetValueOrDefault(what) > Worlds / 10, $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
+        foreach (string what in (string[])["StartSave", "AppendBoundary", "AppendEmptyRun", "RecordDurable", "Committed", "awaited",
+            "ordered end", "RestoreFromLog"])
+            Assert.True(happened.GetValueOrDefault(what) > Worlds / 10,
+                $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
     }
 
     [Fact]
@@ -80,7 +85,8 @@ public class ShardWorldTests
     [InlineData((int)ShardMutation.StopsWithoutTick, (int)Pace.Slow, "I2")]
     public void Mutant_OfThePace_IsCaught(int mutation, int pace, string by)
     {
-        string text = AssertCaught(seed => new() { Seed = seed, Mutation = (ShardMutation)mutation, Pace = (Pace)pace }, ((ShardMutation)mutation).ToString());
+        string text = AssertCaught(seed => new() { Seed = seed, Mutation = (ShardMutation)mutation, Pace = (Pace)pace },
+            ((ShardMutation)mutation).ToString());
         Assert.StartsWith(by, text, StringComparison.Ordinal);
     }
 
@@ -90,7 +96,8 @@ public class ShardWorldTests
     [InlineData((int)SessionMutation.RunsMerge, 1024)]
     [InlineData((int)SessionMutation.CoarseEarly, 8)]
     public void Mutant_OfTheSession_IsCaught(int mutation, int entries) =>
-        AssertCaught(seed => new() { Seed = seed, SessionMutation = (SessionMutation)mutation, Entries = entries }, ((SessionMutation)mutation).ToString());
+        AssertCaught(seed => new() { Seed = seed, SessionMutation = (SessionMutation)mutation, Entries = entries },
+            ((SessionMutation)mutation).ToString());
 
     [Theory]
     [InlineData((int)ShardMutation.RefusedLeavesClean)]
@@ -98,7 +105,8 @@ public class ShardWorldTests
     [InlineData((int)ShardMutation.StrideIgnoresLabels)]
     [InlineData((int)ShardMutation.StopsWithoutTick)]
     public void Mutant_OfTheShardInBgsave_IsCaught(int mutation) =>
-        AssertCaught(seed => new() { Seed = seed, Mode = CommitMode.Bgsave, Mutation = (ShardMutation)mutation }, ((ShardMutation)mutation).ToString());
+        AssertCaught(seed => new() { Seed = seed, Mode = CommitMode.Bgsave, Mutation = (ShardMutation)mutation },
+            ((ShardMutation)mutation).ToString());
 
     [Fact]
     public void Mutant_OfTheCallerWhoTakesUnblockedOperationsForIdle_IsCaught() =>

@@ -60,7 +60,8 @@ internal sealed partial class MoveWorld
         _table = _table.Recover(_table.WorldLine.Next, _branch);
         if (before.Map.Rows.SequenceEqual(_table.Map.Rows)) Count("recovery keeps the map");
         else Count("recovery gives slots back");
-        if (_settings.Fault == MoveCallerFault.LandingOutlivesRecovery) _table = _table with { Map = before.Map, Moves = [.. _table.Moves.Select(m => before.Moves.First(b => b.Id == m.Id))] };
+        if (_settings.Fault == MoveCallerFault.LandingOutlivesRecovery)
+            _table = _table with { Map = before.Map, Moves = [.. _table.Moves.Select(m => before.Moves.First(b => b.Id == m.Id))] };
         foreach (int key in Keys) CheckRecovered(key, _shards[_table.Map.Owner(new(key)).Number].StateAt(_branch).GetValueOrDefault(key));
     }
 
@@ -69,12 +70,14 @@ internal sealed partial class MoveWorld
         List<Write> history = _history[key];
         int at = found == 0 ? history.FindLastIndex(w => w.Value == 0 && w.Stamp <= _branch) : history.FindIndex(w => w.Value == found);
         if (found != 0 && at < 0) throw new ModelException($"I1: slot {key} is {found} after the recovery, which nobody wrote");
-        if (found != 0 && history[at].Stamp > _branch) throw new ModelException($"I1: slot {key} has a write of version {history[at].Stamp} after a recovery to {_branch}");
+        if (found != 0 && history[at].Stamp > _branch)
+            throw new ModelException($"I1: slot {key} has a write of version {history[at].Stamp} after a recovery to {_branch}");
         for (int i = at + 1; i < history.Count; i++)
         {
             Write write = history[i];
             if (write.Stamp <= _branch && !write.IsUncertain && !_uncertainValues.Contains(write.Value))
-                throw new ModelException($"I2: slot {key}: the write {write.Value} of version {write.Stamp} is lost by a recovery to {_branch}, found {found}");
+                throw new ModelException(
+                    $"I2: slot {key}: the write {write.Value} of version {write.Stamp} is lost by a recovery to {_branch}, found {found}");
         }
 
         history.RemoveRange(at + 1, history.Count - at - 1);
@@ -123,7 +126,8 @@ internal sealed partial class MoveWorld
         bool breaksNow = false;
 
         // Landed, it has come to its end, too.
-        bool IsOver() => shard.Process != process || shard.WorldLine != line || process.Stopped.Contains(move.Id) || Row() is not { State: MoveState.Planned or MoveState.Leaving };
+        bool IsOver() => shard.Process != process || shard.WorldLine != line || process.Stopped.Contains(move.Id)
+            || Row() is not { State: MoveState.Planned or MoveState.Leaving };
         SlotMove? Row() => _table.Moves.FirstOrDefault(m => m.Id == move.Id);
         void Later(Action then, int slot = NoEntry, int value = 0) => shard.Forwarded.Enqueue(new(slot, value, false, shard.Open, then));
 

@@ -15,7 +15,8 @@ namespace Slogger.Core.Tests.Ownership;
 /// <summary>Faults of the callers, which the properties have to notice as well.</summary>
 internal enum MoveCallerFault { None, EpochUnchecked, LandingOutlivesRecovery, ImportOverOldData, CopiesAgainUnasked }
 
-internal sealed record MoveWorldSettings(int Seed, MoveMutation Mutation = MoveMutation.None, MoveCallerFault Fault = MoveCallerFault.None, int Steps = 4000);
+internal sealed record MoveWorldSettings(int Seed, MoveMutation Mutation = MoveMutation.None, MoveCallerFault Fault = MoveCallerFault.None,
+    int Steps = 4000);
 
 internal sealed partial class MoveWorld
 {
@@ -71,7 +72,8 @@ internal sealed partial class MoveWorld
     public void Run()
     {
         for (int i = 0; i < _settings.Steps; i++) Step();
-        if (_settings.Mutation is MoveMutation.None or MoveMutation.FinishesBeforeCut or MoveMutation.FinishesBeforeBoundary or MoveMutation.DiscardsBeforeCut) Settle();
+        if (_settings.Mutation is MoveMutation.None or MoveMutation.FinishesBeforeCut or MoveMutation.FinishesBeforeBoundary
+            or MoveMutation.DiscardsBeforeCut) Settle();
     }
 
     private void Step()
@@ -117,7 +119,8 @@ internal sealed partial class MoveWorld
     private void Settle()
     {
         _calm = true;
-        for (int i = 0; i < 200_000 && (_table.Moves.Length > 0 || _shards.Any(s => s.WorldLine != _table.WorldLine || s.Process is null)); i++) Step();
+        for (int i = 0; i < 200_000
+            && (_table.Moves.Length > 0 || _shards.Any(s => s.WorldLine != _table.WorldLine || s.Process is null)); i++) Step();
         if (_table.Moves.Length > 0) throw new ModelException($"I8: {_table.Moves[0]} is not finished");
         foreach (MoveShard shard in _shards)
             while (shard.Forwarded.Count > 0) Execute(shard);
@@ -138,7 +141,8 @@ internal sealed partial class MoveWorld
         foreach (IGrouping<WorldLine, MoveProcess> line in _processes.Where(p => Serves(p, key)).GroupBy(p => p.WorldLine))
         {
             if (line.Count() > 1)
-                throw new ModelException($"slot {key} is served by {string.Join(" and ", line.Select(p => $"shard {p.Shard} epoch {p.Epoch.Number}"))} in world-line {line.Key}");
+                throw new ModelException(
+                    $"slot {key} is served by {string.Join(" and ", line.Select(p => $"shard {p.Shard} epoch {p.Epoch.Number}"))} in world-line {line.Key}");
             MoveProcess process = line.Single();
             MoveShard shard = _shards[process.Shard.Number];
             // One that sleeps asks, and goes no further.
@@ -158,7 +162,8 @@ internal sealed partial class MoveWorld
         {
             Check(shard, entry.Slot);
             List<Write> history = _history[entry.Slot];
-            if (history.Count > 0 && history[^1].Stamp > entry.Stamp) throw new ModelException($"slot {entry.Slot}: version {entry.Stamp} after {history[^1].Stamp}");
+            if (history.Count > 0 && history[^1].Stamp > entry.Stamp)
+                throw new ModelException($"slot {entry.Slot}: version {entry.Stamp} after {history[^1].Stamp}");
             history.Add(new() { Value = entry.Value, Stamp = entry.Stamp });
         }
 

@@ -32,9 +32,12 @@ public class MoveWorldTests
 
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
         // A world in which nothing happens proves nothing.
-        foreach (string what in (string[])["operation", "planned", "cancelled", "process ended", "recovery", "recovery gives slots back", "marker lost",
-                     "way broken", "Applied Planned", "Withhold", "Import", "Discard", "Applied Leaving", "Applied Landed", "Applied Finished", "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving", "AlreadyApplied Finished"])
-            Assert.True(happened.GetValueOrDefault(what) > Worlds / 25, $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
+        foreach (string what in (string[])["operation", "planned", "cancelled", "process ended", "recovery", "recovery gives slots back",
+            "marker lost",
+                     "way broken", "Applied Planned", "Withhold", "Import", "Discard", "Applied Leaving", "Applied Landed",
+                         "Applied Finished", "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving", "AlreadyApplied Finished"])
+            Assert.True(happened.GetValueOrDefault(what) > Worlds / 25,
+                $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
     }
 
     [Theory]
@@ -51,7 +54,10 @@ public class MoveWorldTests
     [InlineData((int)MoveMutation.ServesByAnyTable)]
     public void Mutant_OfTheMove_IsCaught(int mutation) =>
         // Rare things need longer worlds.
-        AssertCaught(seed => new(seed, (MoveMutation)mutation, Steps: (MoveMutation)mutation is MoveMutation.AnyWorldLine or MoveMutation.CopiesForAnyRow or MoveMutation.ServesBeforeTakenBack or MoveMutation.FinishesBeforeBoundary ? 12000 : 4000), ((MoveMutation)mutation).ToString());
+        AssertCaught(seed => new(seed, (MoveMutation)mutation,
+            Steps: (MoveMutation)mutation is MoveMutation.AnyWorldLine or MoveMutation.CopiesForAnyRow
+                or MoveMutation.ServesBeforeTakenBack or MoveMutation.FinishesBeforeBoundary ? 12000 : 4000),
+                    ((MoveMutation)mutation).ToString());
 
     [Theory]
     [InlineData((int)MoveCallerFault.EpochUnchecked)]
@@ -79,6 +85,7 @@ public class MoveWorldTests
             }
         }
 
-        throw new ModelException($"The mutant {name} survived {4 * Worlds} worlds, in which happened: {string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}"))}");
+        throw new ModelException(
+            $"The mutant {name} survived {4 * Worlds} worlds, in which happened: {string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}"))}");
     }
 }

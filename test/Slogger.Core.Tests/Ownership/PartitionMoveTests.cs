@@ -401,5 +401,6 @@ public class PartitionMoveTests
         return Text();
     }
 
-    private string Text() => string.Join(", ", _effects.Select(e => e.Kind == MoveEffectKind.Write ? $"Write {e.Change.Next} {e.Change.Version}" : $"{e.Kind}"));
+    private string Text() =>
+        string.Join(", ", _effects.Select(e => e.Kind == MoveEffectKind.Write ? $"Write {e.Change.Next} {e.Change.Version}" : $"{e.Kind}"));
 }

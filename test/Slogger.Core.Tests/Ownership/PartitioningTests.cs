@@ -21,18 +21,22 @@ public class PartitioningTests
             Assert.Equal(splits.Count + 1, partitions.Count);
             Assert.Equal(splits, partitions.SplitKeys.Select(k => Convert.ToHexString(k.Span)));
             string before = "";
-            foreach (string key in Enumerable.Range(0, 100).Select(_ => Key(random, 0)).Concat(splits).Append("").Order(StringComparer.Ordinal))
+            foreach (string key in Enumerable.Range(0, 100).Select(_ => Key(random, 0)).Concat(splits).Append("")
+                .Order(StringComparer.Ordinal))
             {
                 // Hexadecimal digits are in the order of the bytes.
                 int expected = splits.Count(s => string.CompareOrdinal(s, key) <= 0), found = Of(partitions, key);
-                Assert.True(expected == found, $"seed {seed}: key {key} is in {found}, and {expected} of {string.Join(' ', splits)} are not above it");
+                Assert.True(expected == found,
+                    $"seed {seed}: key {key} is in {found}, and {expected} of {string.Join(' ', splits)} are not above it");
                 Assert.True(Of(partitions, before) <= found, $"seed {seed}: {before} and {key}");
                 before = key;
             }
         }
 
         // Few bytes and short keys, so that keys meet split keys and are prefixes of each other.
-        static string Key(Random random, int shortest) => string.Concat(Enumerable.Range(0, random.Next(shortest, 5)).Select(_ => ((string[])["00", "61", "7F", "80", "FF"])[random.Next(5)]));
+        static string Key(Random random, int shortest) =>
+            string.Concat(Enumerable.Range(0, random.Next(shortest, 5))
+                .Select(_ => ((string[])["00", "61", "7F", "80", "FF"])[random.Next(5)]));
     }
 
     [Fact]
@@ -40,7 +44,8 @@ public class PartitioningTests
     {
         Assert.Equal(HashSlot.Count, Partitioning.Hash.Count);
         Assert.Empty(Partitioning.Hash.SplitKeys);
-        foreach (string key in (string[])["", "a", "{a}b", "user:1", "\0"]) Assert.Equal(HashSlot.Of(Encoding.UTF8.GetBytes(key)), Partitioning.Hash.Of(Encoding.UTF8.GetBytes(key)));
+        foreach (string key in (string[])["", "a", "{a}b", "user:1", "\0"])
+            Assert.Equal(HashSlot.Of(Encoding.UTF8.GetBytes(key)), Partitioning.Hash.Of(Encoding.UTF8.GetBytes(key)));
     }
 
     [Fact]
@@ -81,9 +86,12 @@ public class PartitioningTests
     [InlineData("range:a,,b", "has an empty split key: no key is below it")]
     [InlineData("range:a,b,a", "has the split key a twice")]
     [InlineData(@"range:a,\x61", "has the split key a twice")]
-    [InlineData(@"range:a\b", @"has the split key ""a\b"": a backslash is written \x5c, and any other byte \xHH with two hexadecimal digits")]
-    [InlineData(@"range:\x6", @"has the split key ""\x6"": a backslash is written \x5c, and any other byte \xHH with two hexadecimal digits")]
-    [InlineData(@"range:\xg1", @"has the split key ""\xg1"": a backslash is written \x5c, and any other byte \xHH with two hexadecimal digits")]
+    [InlineData(@"range:a\b",
+        @"has the split key ""a\b"": a backslash is written \x5c, and any other byte \xHH with two hexadecimal digits")]
+    [InlineData(@"range:\x6",
+        @"has the split key ""\x6"": a backslash is written \x5c, and any other byte \xHH with two hexadecimal digits")]
+    [InlineData(@"range:\xg1",
+        @"has the split key ""\xg1"": a backslash is written \x5c, and any other byte \xHH with two hexadecimal digits")]
     public void TryParse_NoPartitioning_SaysWhy(string text, string expected)
     {
         Assert.False(Partitioning.TryParse(text, out _, out string problem));
@@ -108,7 +116,8 @@ public class PartitioningTests
             Assert.True(written.Equals(read) && written.GetHashCode() == read.GetHashCode(), $"seed {seed}: {text}");
             Assert.Equal(text, read.ToString());
             Assert.DoesNotContain(text, c => c is <= ' ' or >= '\x7f' or '@' or '"');
-            Assert.True(Partitioning.TryReadLines(text["range:".Length..].Split(','), out read, out _) && read.Equals(written), $"seed {seed}: {text}");
+            Assert.True(Partitioning.TryReadLines(text["range:".Length..].Split(','), out read, out _) && read.Equals(written),
+                $"seed {seed}: {text}");
         }
     }
 
@@ -127,7 +136,8 @@ public class PartitioningTests
         Assert.Equal(HashSlot.Count, Ranges([.. Enumerable.Range(0, HashSlot.Count - 1).Select(i => $"{i:x8}")]).Count);
         Assert.Equal("has 16384 split keys: there can be 16383", Problem(Enumerable.Range(0, HashSlot.Count).Select(i => $"{i:x8}")));
         Assert.Equal("has a split key of 513 bytes: one can have 512", Problem([new string('6', 2 * (Partitioning.SplitKeyBytesMax + 1))]));
-        Assert.Equal("has split keys of more than 1048576 bytes together", Problem(Enumerable.Range(0, 2049).Select(i => $"{i:x8}{new string('6', 2 * (Partitioning.SplitKeyBytesMax - 4))}")));
+        Assert.Equal("has split keys of more than 1048576 bytes together",
+            Problem(Enumerable.Range(0, 2049).Select(i => $"{i:x8}{new string('6', 2 * (Partitioning.SplitKeyBytesMax - 4))}")));
 
         static string Problem(IEnumerable<string> splits)
         {
@@ -174,7 +184,8 @@ public class PartitioningTests
 
     private static Partitioning Ranges(string[] hex)
     {
-        Partitioning? partitions = Partitioning.ByRange(hex.Select(s => (ReadOnlyMemory<byte>)Convert.FromHexString(s)), out string problem);
+        Partitioning? partitions = Partitioning.ByRange(hex.Select(s => (ReadOnlyMemory<byte>)Convert.FromHexString(s)),
+            out string problem);
         Assert.True(partitions is not null, problem);
         return partitions!;
     }

@@ -45,7 +45,8 @@ public class SlotMapTests
             int[] plain = [.. Enumerable.Range(0, HashSlot.Count).Select(i => map.Owner(new(i)).Number)];
             for (int n = 0; n < 10; n++)
             {
-                int first = random.Next(HashSlot.Count), last = random.Next(first, Math.Min(HashSlot.Count, first + 3000)), to = random.Next(6);
+                int first = random.Next(HashSlot.Count), last = random.Next(first, Math.Min(HashSlot.Count, first + 3000)), to =
+                    random.Next(6);
                 SlotMap before = map;
                 map = map.Move([new(new(first), new(last))], new(to));
                 Assert.Equal(plain[first], before.Owner(new(first)).Number);
@@ -56,7 +57,8 @@ public class SlotMapTests
             random.Shuffle(shuffled);
             SlotMap? read = SlotMap.FromRows(shuffled, out string? error);
             Assert.True(error is null, $"seed {seed}: {error}");
-            for (int i = 0; i < HashSlot.Count; i++) Assert.True(plain[i] == map.Owner(new(i)).Number && plain[i] == read!.Owner(new(i)).Number, $"seed {seed}: slot {i}");
+            for (int i = 0; i < HashSlot.Count; i++)
+                Assert.True(plain[i] == map.Owner(new(i)).Number && plain[i] == read!.Owner(new(i)).Number, $"seed {seed}: slot {i}");
             Assert.Equal(map.Rows, read!.Rows);
             Assert.DoesNotContain(map.Rows.Zip(map.Rows.Skip(1)), p => p.First.Shard == p.Second.Shard);
         }

@@ -9,7 +9,8 @@ public class RecoveryPlanTests
 {
     private static readonly Boundary Last = new(new(3), new(50), 1000, 0, default);
 
-    private static RecoveryFacts Facts(StoreSituation situation, long recorded = 50, bool log = true, bool supervised = false, SeedChoice seed = SeedChoice.None) => new()
+    private static RecoveryFacts Facts(StoreSituation situation, long recorded = 50, bool log = true, bool supervised = false,
+        SeedChoice seed = SeedChoice.None) => new()
     {
         Shard = new(2),
         Store = "127.0.0.1:6379",
@@ -32,20 +33,24 @@ public class RecoveryPlanTests
 
     [Theory, MemberData(nameof(Owners))]
     public void Decide_BacklogOverflowed_RestartsTheLogFromACheckpointOfTheSameHistory(bool supervised, SeedChoice seed) =>
-        Assert.IsType<RecoveryDecision.GapCheckpoint>(RecoveryPlan.Decide(Facts(StoreSituation.AheadWithGap, supervised: supervised, seed: seed)));
+        Assert.IsType<RecoveryDecision.GapCheckpoint>(
+            RecoveryPlan.Decide(Facts(StoreSituation.AheadWithGap, supervised: supervised, seed: seed)));
 
     [Theory, MemberData(nameof(Owners))]
     public void Decide_StoreCameBackEmptyOrBehind_IsRestoredWhateverTheSeedSays(bool supervised, SeedChoice seed)
     {
         foreach (StoreSituation situation in (StoreSituation[])[StoreSituation.Empty, StoreSituation.BehindKnownOrigin])
-            Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last, Begins: true), RecoveryPlan.Decide(Facts(situation, 40, supervised: supervised, seed: seed)));
+            Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last, Begins: true),
+                RecoveryPlan.Decide(Facts(situation, 40, supervised: supervised, seed: seed)));
     }
 
     [Theory, MemberData(nameof(Owners))]
     public void Decide_StoreUnreachable_Waits(bool supervised, SeedChoice seed)
     {
-        Assert.IsType<RecoveryDecision.WaitForStore>(RecoveryPlan.Decide(Facts(StoreSituation.Unreachable, supervised: supervised, seed: seed)));
-        Assert.IsType<RecoveryDecision.WaitForStore>(RecoveryPlan.Decide(Facts(StoreSituation.Unreachable, 0, log: false, supervised, seed)));
+        Assert.IsType<RecoveryDecision.WaitForStore>(
+            RecoveryPlan.Decide(Facts(StoreSituation.Unreachable, supervised: supervised, seed: seed)));
+        Assert.IsType<RecoveryDecision.WaitForStore>(
+            RecoveryPlan.Decide(Facts(StoreSituation.Unreachable, 0, log: false, supervised, seed)));
     }
 
     [Fact]
@@ -61,8 +66,10 @@ public class RecoveryPlanTests
     [Fact]
     public void Decide_ForeignDataAttachedWithSeed_DoesAsTold()
     {
-        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last, Begins: true), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, seed: SeedChoice.FromLog)));
-        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(new WorldLine(4), new(50)), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 45, seed: SeedChoice.FromRedis)));
+        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last, Begins: true),
+            RecoveryPlan.Decide(Facts(StoreSituation.Foreign, seed: SeedChoice.FromLog)));
+        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(new WorldLine(4), new(50)),
+            RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 45, seed: SeedChoice.FromRedis)));
     }
 
     [Theory]
@@ -76,8 +83,10 @@ public class RecoveryPlanTests
     public void Decide_FirstStart_TakesOverWhatIsThere()
     {
         Assert.IsType<RecoveryDecision.FirstStartEmpty>(RecoveryPlan.Decide(Facts(StoreSituation.Empty, 0, log: false)));
-        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false)));
-        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false, seed: SeedChoice.FromRedis)));
+        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero),
+            RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false)));
+        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero),
+            RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false, seed: SeedChoice.FromRedis)));
         Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false, seed: SeedChoice.FromLog)));
     }
 
@@ -107,7 +116,8 @@ public class RecoveryPlanTests
     public void Decide_LogEndsBelowTheRecordedCut_SeedIsAdvisedOnlyWhereItIsFor()
     {
         RecoveryFacts facts = Facts(StoreSituation.Empty, recorded: 60);
-        Assert.Contains("--seed from-redis makes", Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts)).Text, StringComparison.Ordinal);
+        Assert.Contains("--seed from-redis makes", Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts)).Text,
+            StringComparison.Ordinal);
         string text = Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { MaySeed = false })).Text;
         Assert.DoesNotContain("--seed", text, StringComparison.Ordinal);
         Assert.Contains("Bring the directory back from a copy", text, StringComparison.Ordinal);
@@ -120,12 +130,14 @@ public class RecoveryPlanTests
         Boundary valid = Last with { Version = new(40), Offset = 800 };
         RecoveryFacts facts = Facts(StoreSituation.Continues) with { Recorded = new(new(4), new(40)), LastBelowBranch = valid };
         Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), valid, Begins: false), RecoveryPlan.Decide(facts));
-        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), valid, Begins: false), RecoveryPlan.Decide(facts with { Situation = StoreSituation.AheadWithGap }));
+        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), valid, Begins: false),
+            RecoveryPlan.Decide(facts with { Situation = StoreSituation.AheadWithGap }));
         Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { LastBelowBranch = null }));
         Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { LastBelowBranch = valid with { Version = new(39) } }));
     }
 
-    private static RecoveryFacts Restored(StoreSituation situation, bool goesOn, long version = 30, long begun = 0, bool supervised = false, SeedChoice seed = SeedChoice.None) =>
+    private static RecoveryFacts Restored(StoreSituation situation, bool goesOn, long version = 30, long begun = 0,
+        bool supervised = false, SeedChoice seed = SeedChoice.None) =>
         Facts(situation, supervised: supervised, seed: seed) with { Restored = new(new(version), goesOn, new(begun)) };
 
     [Theory, MemberData(nameof(Owners))]
@@ -133,7 +145,8 @@ public class RecoveryPlanTests
     {
         foreach (StoreSituation situation in Enum.GetValues<StoreSituation>().Where(s => s != StoreSituation.Unreachable))
         {
-            string text = Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Restored(situation, goesOn: false, supervised: supervised, seed: seed))).Text;
+            string text = Assert.IsType<RecoveryDecision.Refuse>(
+                RecoveryPlan.Decide(Restored(situation, goesOn: false, supervised: supervised, seed: seed))).Text;
             Assert.Contains("slogger restore --version 30 --keep", text, StringComparison.Ordinal);
             Assert.Contains("slogger restore --latest", text, StringComparison.Ordinal);
             Assert.Contains("version 50", text, StringComparison.Ordinal);
@@ -143,9 +156,12 @@ public class RecoveryPlanTests
     [Theory, MemberData(nameof(Owners))]
     public void Decide_GoesOnFromAnOlderVersion_BeginsAWorldLineBehindTheWholeHistory(bool supervised, SeedChoice seed)
     {
-        foreach (StoreSituation situation in (StoreSituation[])[StoreSituation.Continues, StoreSituation.AheadWithGap, StoreSituation.BehindKnownOrigin, StoreSituation.Empty])
-            Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(30), new(50), Begins: true), RecoveryPlan.Decide(Restored(situation, goesOn: true, supervised: supervised, seed: seed)));
-        Assert.IsType<RecoveryDecision.WaitForStore>(RecoveryPlan.Decide(Restored(StoreSituation.Unreachable, goesOn: true, supervised: supervised, seed: seed)));
+        foreach (StoreSituation situation in (StoreSituation[])[StoreSituation.Continues, StoreSituation.AheadWithGap,
+            StoreSituation.BehindKnownOrigin, StoreSituation.Empty])
+            Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(30), new(50), Begins: true),
+                RecoveryPlan.Decide(Restored(situation, goesOn: true, supervised: supervised, seed: seed)));
+        Assert.IsType<RecoveryDecision.WaitForStore>(
+            RecoveryPlan.Decide(Restored(StoreSituation.Unreachable, goesOn: true, supervised: supervised, seed: seed)));
     }
 
     // The start died behind the step in which the world-line was begun: it is that one, at its recorded branch, and no further one.
@@ -153,17 +169,20 @@ public class RecoveryPlanTests
     public void Decide_GoesOnFromAnOlderVersion_AStartThatDiedIsGoneOnWith()
     {
         Boundary valid = Last with { Version = new(45), Offset = 900 };
-        RecoveryFacts facts = Restored(StoreSituation.Empty, goesOn: true, begun: 4) with { Recorded = new(new(4), new(44)), LastBelowBranch = valid };
+        RecoveryFacts facts = Restored(StoreSituation.Empty, goesOn: true, begun: 4) with { Recorded = new(new(4), new(44)),
+            LastBelowBranch = valid };
         Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(30), new(44), Begins: false), RecoveryPlan.Decide(facts));
         // Another shard's recovery has begun one since: this content is the first of the one behind it.
-        Assert.Equal(new RecoveryDecision.GoOnFrom(new(6), new(30), new(45), Begins: true), RecoveryPlan.Decide(facts with { Recorded = new(new(5), new(44)) }));
+        Assert.Equal(new RecoveryDecision.GoOnFrom(new(6), new(30), new(45), Begins: true),
+            RecoveryPlan.Decide(facts with { Recorded = new(new(5), new(44)) }));
     }
 
     [Fact]
     public void Decide_GoesOnFromAVersionThatARecoveryHasUndone_IsRefused()
     {
         Boundary valid = Last with { Version = new(29), Offset = 700 };
-        RecoveryFacts facts = Restored(StoreSituation.Empty, goesOn: true) with { Recorded = new(new(4), new(29)), LastBelowBranch = valid };
+        RecoveryFacts facts = Restored(StoreSituation.Empty, goesOn: true) with { Recorded = new(new(4), new(29)),
+            LastBelowBranch = valid };
         string text = Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts)).Text;
         Assert.Contains("version 30", text, StringComparison.Ordinal);
         Assert.Contains("gone back to version 29", text, StringComparison.Ordinal);
@@ -174,18 +193,25 @@ public class RecoveryPlanTests
     public void Decide_GoesOnFromAnOlderVersion_ForeignDataIsOverwrittenOnlyIfThatIsSaid(bool supervised, SeedChoice seed)
     {
         RecoveryDecision decision = RecoveryPlan.Decide(Restored(StoreSituation.Foreign, goesOn: true, supervised: supervised, seed: seed));
-        if (supervised || seed == SeedChoice.FromLog) { Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(30), new(50), Begins: true), decision); }
+        if (supervised || seed == SeedChoice.FromLog)
+        {
+            Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(30), new(50), Begins: true), decision);
+        }
         else { Assert.Contains("--seed from-log", Assert.IsType<RecoveryDecision.Refuse>(decision).Text, StringComparison.Ordinal); }
     }
 
     // What was committed is not given up for it.
     [Fact]
     public void Decide_GoesOnFromAnOlderVersion_TheLogMustReachTheRecordedCutAllTheSame() =>
-        Assert.Contains("would be lost", Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Restored(StoreSituation.Empty, goesOn: true) with { Recorded = new(new(3), new(51)) })).Text, StringComparison.Ordinal);
+        Assert.Contains("would be lost",
+            Assert.IsType<RecoveryDecision.Refuse>(
+                RecoveryPlan.Decide(Restored(StoreSituation.Empty, goesOn: true) with { Recorded = new(new(3), new(51)) })).Text,
+                    StringComparison.Ordinal);
 
     [Fact]
     public void Decide_LogAheadOfTheMetadatasWorldLine_IsRefused() =>
-        Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(StoreSituation.Continues) with { Recorded = new(new(2), new(10)) }));
+        Assert.IsType<RecoveryDecision.Refuse>(
+            RecoveryPlan.Decide(Facts(StoreSituation.Continues) with { Recorded = new(new(2), new(10)) }));
 
     [Fact]
     public void LastValid_SeveralBranches_IsTheLowestLaterOne()

@@ -11,7 +11,8 @@ public class LogIndexTests
     [Fact]
     public void Order_AlongAHistory_NeverGoesBack()
     {
-        LogIndex[] along = [Index("1:0@0"), Index("1:0@10"), Index("1:1@10"), Index("1:1@17"), Index("1:4@17"), Index("2:1@10"), Index("2:1@12"), Index("2:5@12")];
+        LogIndex[] along = [Index("1:0@0"), Index("1:0@10"), Index("1:1@10"), Index("1:1@17"), Index("1:4@17"), Index("2:1@10"),
+            Index("2:1@12"), Index("2:5@12")];
         for (int i = 1; i < along.Length; i++)
         {
             Assert.True(along[i] > along[i - 1]);

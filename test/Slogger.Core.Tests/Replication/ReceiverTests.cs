@@ -1,4 +1,5 @@
-// The paper's rules about the backup's agent (sections 5.3 and 5.6), each by the sentence that it checks, and what is ours: nothing that the primary may lose, recorded cuts, seeds.
+// The paper's rules about the backup's agent (sections 5.3 and 5.6), each by the sentence that it checks, and what is ours: nothing that
+// the primary may lose, recorded cuts, seeds.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using static Slogger.Core.Tests.Replication.ShipKit;
@@ -7,13 +8,14 @@ namespace Slogger.Core.Tests.Replication;
 
 public class ReceiverTests
 {
-    private static readonly ReceiverStart Fresh = new() { Stream = Shard, Generation = 1, Owner = 7, History = History, Log = Index("1:0@0"), StagedBytesMax = 200, ReportUs = 50 };
+    private static readonly ReceiverStart Fresh = new() { Stream = Shard, Generation = 1, Owner = 7, History = History,
+        Log = Index("1:0@0"), StagedBytesMax = 200, ReportUs = 50 };
 
     private readonly List<ReceiverEffect> _effects = [];
     private SyncTicket _ticket;
 
-    // "Log records are received in the order they were appended at the primary shard's log; log records received out-of-order are nacked." And: "Both the ack/nack messages contain
-    // the value of append-indx".
+    // "Log records are received in the order they were appended at the primary shard's log; log records received out-of-order are nacked."
+    // And: "Both the ack/nack messages contain the value of append-indx".
     [Fact]
     public void Pieces_OutOfOrder_AreNackedWithWhatIsThere()
     {
@@ -62,7 +64,8 @@ public class ReceiverTests
         Assert.Equal(Index("1:3@30"), LastReply().Durable);
     }
 
-    // Not the version of the last record, as in the paper, but the newest recorded cut that the log has come to counts: noted in the log, and synced.
+    // Not the version of the last record, as in the paper, but the newest recorded cut that the log has come to counts: noted in the log,
+    // and synced.
     [Fact]
     public void Held_IsTheNewestRecordedCutThatTheLogReaches()
     {
@@ -95,7 +98,8 @@ public class ReceiverTests
         Assert.Contains("Note 1:200", Take(receiver, "1:100@1000", "1:250@2500", "1:250@2500", cut: "1:300"));
     }
 
-    // "a committed log record r becomes eligible for application only after all shards on the backup site have committed all the log records with timestamps less than r's".
+    // "a committed log record r becomes eligible for application only after all shards on the backup site have committed all the log
+    // records with timestamps less than r's".
     [Fact]
     public void Store_FollowsTheWatermark()
     {
@@ -121,7 +125,8 @@ public class ReceiverTests
         Assert.Equal(Point("1:4"), Assert.Single(_effects.OfType<ReceiverEffect.Report>()).Message.Held);
         receiver.Received(new ShipRequest.Hello(Shard, Sender(2), History), Clear());
         receiver.SenderNoted(Sender(2), Sender(2), Clear());
-        Assert.Equal((ShipReplyKind.Welcome, Index("1:6@60"), Index("1:6@60")), (LastReply().Kind, LastReply().Received, LastReply().Durable));
+        Assert.Equal((ShipReplyKind.Welcome, Index("1:6@60"), Index("1:6@60")),
+            (LastReply().Kind, LastReply().Received, LastReply().Durable));
     }
 
     [Fact]
@@ -180,7 +185,8 @@ public class ReceiverTests
         Assert.Single(_effects);
     }
 
-    // Only a shipper knows that its log does not reach back to where this one ends. Said late of a life that is over it would have the next one seeded again, without end.
+    // Only a shipper knows that its log does not reach back to where this one ends. Said late of a life that is over it would have the next
+    // one seeded again, without end.
     [Theory]
     [InlineData(1, 1, true, "Reseed")]
     [InlineData(1, 2, true, "")]
@@ -283,7 +289,8 @@ public class ReceiverTests
         receiver.WatermarkTold(Point("1:3"), Clear());
         Assert.IsType<ReceiverEffect.Reply>(Assert.Single(_effects));
         receiver.WatermarkTold(Point("1:4"), Clear());
-        Assert.Equal([new ReceiverEffect.Count(), new ReceiverEffect.Apply(Point("1:4"))], _effects.Where(e => e is not ReceiverEffect.Reply));
+        Assert.Equal([new ReceiverEffect.Count(), new ReceiverEffect.Apply(Point("1:4"))],
+            _effects.Where(e => e is not ReceiverEffect.Reply));
     }
 
     [Fact]
@@ -292,10 +299,12 @@ public class ReceiverTests
         Receiver receiver = Welcomed(start: Fresh with { Log = Index("1:3@37"), Base = 37, Floor = Point("1:4") });
         Assert.Equal("NeedsSeed 1:3@37, Reseed", Take(receiver, "1:3@37", "2:3@30", "2:3@30", cut: "2:3"));
         receiver = Welcomed(start: Fresh with { Log = Index("1:3@37"), Base = 37, Floor = Point("1:4"), Counts = true });
-        Assert.StartsWith("I4", Assert.Throws<BrokenInvariantException>(() => Take(receiver, "1:3@37", "2:3@30", "2:3@30", cut: "2:3")).Message, StringComparison.Ordinal);
+        Assert.StartsWith("I4", Assert.Throws<BrokenInvariantException>(
+            () => Take(receiver, "1:3@37", "2:3@30", "2:3@30", cut: "2:3")).Message, StringComparison.Ordinal);
     }
 
-    // "If the replica is the leader of a shard, it computes its final lcommit-ts value, and sends it to the watermark service. The leader also marks its message as the final message."
+    // "If the replica is the leader of a shard, it computes its final lcommit-ts value, and sends it to the watermark service. The leader
+    // also marks its message as the final message."
     [Fact]
     public void Freeze_AwaitsTheSyncAndAcceptsNothingMore()
     {
@@ -341,7 +350,8 @@ public class ReceiverTests
         receiver.WatermarkTold(Point("1:2"), Clear());
         receiver.Applied(Point("1:2"), Clear());
         receiver.Freeze(new(1), Clear());
-        Assert.StartsWith("I4", Assert.Throws<BrokenInvariantException>(() => receiver.Decided(new(1), Point(final), _effects)).Message, StringComparison.Ordinal);
+        Assert.StartsWith("I4", Assert.Throws<BrokenInvariantException>(() => receiver.Decided(new(1), Point(final), _effects)).Message,
+            StringComparison.Ordinal);
     }
 
     // A crash during the failover: who starts then is frozen by what SQL says, and goes on.
@@ -389,9 +399,11 @@ public class ReceiverTests
 
     private void Synced(Receiver receiver, SyncTicket ticket) => receiver.Synced(ticket, _effects);
 
-    private string Take(Receiver receiver, string from, string to, string durable = "1:0@0", string cut = "0:0", Sender? sender = null, long sentUs = 0)
+    private string Take(Receiver receiver, string from, string to, string durable = "1:0@0", string cut = "0:0", Sender? sender = null,
+        long sentUs = 0)
     {
-        receiver.Received(new ShipRequest.Piece(Shard, sender ?? Sender(1), Index(from), Index(to), Index(durable), Point(cut), sentUs), Clear());
+        receiver.Received(new ShipRequest.Piece(Shard, sender ?? Sender(1), Index(from), Index(to), Index(durable), Point(cut), sentUs),
+            Clear());
         return string.Join(", ", _effects.Select(Text));
     }
 

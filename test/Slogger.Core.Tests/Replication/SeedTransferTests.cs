@@ -1,5 +1,5 @@
-// "We assume the distributed data store has capabilities to bootstrap a new replica from an existing replica set of a shard" (the paper, section 5.5.5): here, by copies of the store
-// that are resumed after any break.
+// "We assume the distributed data store has capabilities to bootstrap a new replica from an existing replica set of a shard" (the paper,
+// section 5.5.5): here, by copies of the store that are resumed after any break.
 using Slogger.Core.Replication;
 using static Slogger.Core.Tests.Replication.ShipKit;
 

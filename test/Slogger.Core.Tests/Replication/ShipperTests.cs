@@ -1,4 +1,5 @@
-// The paper's rules about the primary's agent (section 5.2), each by the sentence that it checks, and what is ours: what the primary has durable, world-lines, sites.
+// The paper's rules about the primary's agent (section 5.2), each by the sentence that it checks, and what is ours: what the primary has
+// durable, world-lines, sites.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using static Slogger.Core.Tests.Replication.ShipKit;
@@ -7,13 +8,14 @@ namespace Slogger.Core.Tests.Replication;
 
 public class ShipperTests
 {
-    private static readonly ShipperOptions Options = new() { PieceBytesMax = 20, PiecesMax = 3, WindowBytes = 1000, ResendUs = 100, HeartbeatUs = 50, BudgetBytes = 1000 };
+    private static readonly ShipperOptions Options = new() { PieceBytesMax = 20, PiecesMax = 3, WindowBytes = 1000, ResendUs = 100,
+        HeartbeatUs = 50, BudgetBytes = 1000 };
 
     private readonly Log _log = new();
     private readonly List<ShipperEffect> _effects = [];
 
-    // "PSA sends log records to the backup site in the order they were appended at the primary shard's log." And: "The number of pending acks can be capped by a configurable
-    // threshold after which PSA blocks, waiting for those acks."
+    // "PSA sends log records to the backup site in the order they were appended at the primary shard's log." And: "The number of pending
+    // acks can be capped by a configurable threshold after which PSA blocks, waiting for those acks."
     [Fact]
     public void Shipping_MoreThanTheWindow_GoesInOrderAndWaits()
     {
@@ -35,7 +37,8 @@ public class ShipperTests
         Assert.Equal(["1:2@20 1:3@30"], Pieces(shipper, 110));
     }
 
-    // "PSA can use the received append-indx to resend log records that were not received by BSA in the correct order." Once, however many say so of what was under way.
+    // "PSA can use the received append-indx to resend log records that were not received by BSA in the correct order." Once, however many
+    // say so of what was under way.
     [Fact]
     public void Nack_SeveralOfTheSamePlace_ItIsSentAgainOnce()
     {
@@ -48,8 +51,8 @@ public class ShipperTests
         Assert.Empty(Pieces(shipper, 3));
     }
 
-    // "PSA's state variables do not need to persist; they can be reconstructed from the primary and backup shards' states." The receiver's answer "contains its current append-indx and
-    // commit-indx values that are used to initialize PSA's variables".
+    // "PSA's state variables do not need to persist; they can be reconstructed from the primary and backup shards' states." The receiver's
+    // answer "contains its current append-indx and commit-indx values that are used to initialize PSA's variables".
     [Fact]
     public void Welcome_NewProcess_GoesOnWhereTheReceiverIs()
     {
@@ -262,7 +265,8 @@ public class ShipperTests
     [Fact]
     public void Budget_Detach_ABackupThatIsFurtherBehindIsSeededAnew()
     {
-        Shipper shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@5000"), Point("1:1"), Options with { AtBudget = BudgetChoice.Detach });
+        Shipper shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@5000"), Point("1:1"),
+            Options with { AtBudget = BudgetChoice.Detach });
         shipper.Connected(0, _effects);
         shipper.Replied(Reply(ShipReplyKind.Welcome, "1:4@4000"), 0, _effects);
         Assert.Equal(ShipperState.AwaitsSeed, shipper.State);
@@ -297,7 +301,8 @@ public class ShipperTests
         return shipper;
     }
 
-    private static ShipReply Reply(ShipReplyKind kind, string received, string? durable = null, long generation = 1, Sender? newest = null) =>
+    private static ShipReply Reply(ShipReplyKind kind, string received, string? durable = null, long generation = 1,
+        Sender? newest = null) =>
         new(kind, Shard, generation, Index(received), Index(durable ?? received), default, default, 0, newest ?? Sender(1));
 
     private ShipRequest.Piece[] Sent(Shipper shipper, long nowUs)
@@ -307,7 +312,9 @@ public class ShipperTests
         return [.. _effects.OfType<ShipperEffect.Send>().Select(s => (ShipRequest.Piece)s.Request)];
     }
 
-    private string[] Pieces(Shipper shipper, long nowUs) => [.. (shipper.State == ShipperState.Shipping ? Sent(shipper, nowUs) : []).Where(p => !p.IsHeartbeat).Select(p => $"{p.From} {p.To}")];
+    private string[] Pieces(Shipper shipper, long nowUs) =>
+        [.. (shipper.State == ShipperState.Shipping ? Sent(shipper, nowUs) : []).Where(p => !p.IsHeartbeat)
+            .Select(p => $"{p.From} {p.To}")];
 
     private string Budget(Shipper shipper, string end)
     {

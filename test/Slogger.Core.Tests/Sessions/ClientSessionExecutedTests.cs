@@ -28,7 +28,8 @@ public class ClientSessionExecutedTests
     private static void Do(ClientSession s, ShardId shard, long version)
     {
         BatchHeader header = Begin(s, shard);
-        Assert.Equal(ReplyOutcome.Completed, s.OnReply(shard, header.First, new(WorldLine.First, new VersionRun[] { new(1, V(version)) }, P(0))));
+        Assert.Equal(ReplyOutcome.Completed,
+            s.OnReply(shard, header.First, new(WorldLine.First, new VersionRun[] { new(1, V(version)) }, P(0))));
     }
 
     private static string Text(ClientRollback? r) =>

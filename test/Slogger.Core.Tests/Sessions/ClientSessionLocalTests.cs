@@ -1,5 +1,5 @@
-// Operations that a session's application executes by itself, on a shard in its own process (DPR, section 5: co-location); sentences in quotes
-// are DPR's.
+// Operations that a session's application executes by itself, on a shard in its own process (DPR, section 5: co-location); sentences in
+// quotes are DPR's.
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
@@ -12,7 +12,8 @@ public class ClientSessionLocalTests
 {
     private static readonly ShardId Here = new(0), There = new(1);
 
-    private static ClientSession New(int runs = 100) => new(new(7), WorldLine.First, new() { WindowMax = 100, RunsMax = runs, TrackDependencies = true });
+    private static ClientSession New(int runs = 100) =>
+        new(new(7), WorldLine.First, new() { WindowMax = 100, RunsMax = runs, TrackDependencies = true });
 
     private static void Execute(ClientSession s, long count, long version) => s.OnExecutedHere(Here, s.WorldLine, count, new(version));
 
@@ -23,7 +24,8 @@ public class ClientSessionLocalTests
     }
 
     private static void Answer(ClientSession s, BatchHeader header, long version) =>
-        Assert.Equal(ReplyOutcome.Completed, s.OnReply(There, header.First, new(s.WorldLine, new VersionRun[] { new(1, new(version)) }, new(s.WorldLine, Version.Zero))));
+        Assert.Equal(ReplyOutcome.Completed,
+            s.OnReply(There, header.First, new(s.WorldLine, new VersionRun[] { new(1, new(version)) }, new(s.WorldLine, Version.Zero))));
 
     private static string Exceptions(ClientSession s)
     {

@@ -518,7 +518,8 @@ public class ClientSessionTests
         }
 
         s.OnCommitted(P(version));
-        Assert.Equal(unanswered.Where(u => u < s.Committed.Number).Order().Select(u => $"{u} Open"), Exceptions(s).Split(", ", StringSplitOptions.RemoveEmptyEntries));
+        Assert.Equal(unanswered.Where(u => u < s.Committed.Number).Order().Select(u => $"{u} Open"),
+            Exceptions(s).Split(", ", StringSplitOptions.RemoveEmptyEntries));
         foreach (long first in unanswered) Answer(s, new((int)((first - 1) % 5)), first, 1, version);
         Assert.Equal((s.Begun, 0, ""), (s.Committed, s.RunCount, Exceptions(s)));
     }
@@ -573,7 +574,8 @@ public class ClientSessionTests
         s.OnReply(C, S(7), Reply(P(0), new(1, V(5)), new(1, V(6)), new(1, V(7))));
         Assert.True(s.RunCount <= 8);
         Assert.Equal(S(6), s.OnCommitted(P(6)));
-        Assert.Equal("2: survived 6; except 1 Uncertain, 3 Uncertain, 5 Uncertain; lost ; uncertain 7-9", Text(s.OnRollback(s.WorldLine, P(6, 2))));
+        Assert.Equal("2: survived 6; except 1 Uncertain, 3 Uncertain, 5 Uncertain; lost ; uncertain 7-9",
+            Text(s.OnRollback(s.WorldLine, P(6, 2))));
     }
 
     [Fact]

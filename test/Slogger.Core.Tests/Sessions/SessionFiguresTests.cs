@@ -104,5 +104,6 @@ public class SessionFiguresTests
     private static void Begin(ClientSession s, ShardId shard, int count) => Assert.True(s.TryBegin(shard, count, out _));
 
     private static void Answer(ClientSession s, ShardId shard, long first, int count, long version) =>
-        Assert.Equal(ReplyOutcome.Completed, s.OnReply(shard, new(first), new(WorldLine.First, new VersionRun[] { new(count, new(version)) }, P(0))));
+        Assert.Equal(ReplyOutcome.Completed,
+            s.OnReply(shard, new(first), new(WorldLine.First, new VersionRun[] { new(count, new(version)) }, P(0))));
 }

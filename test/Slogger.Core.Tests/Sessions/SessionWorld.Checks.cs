@@ -69,7 +69,8 @@ internal sealed partial class SessionWorld
         long committed = s.Client.Committed.Number;
         if (IsExact ? committed != s.Prefix : committed > s.Prefix)
             throw new ModelException($"I1: session {s.Number}: the prefix ends at {committed} instead of {s.Prefix}");
-        if (committed < s.Committed) throw new ModelException($"I3: session {s.Number}: the prefix went back from {s.Committed} to {committed}");
+        if (committed < s.Committed)
+            throw new ModelException($"I3: session {s.Number}: the prefix went back from {s.Committed} to {committed}");
         s.Committed = committed;
         s.Client.CopyExceptions(_exceptions);
         if (s.Client.ExceptionsForgotten > 0) throw new ModelException("the world is too long to remember all exceptions");
@@ -96,11 +97,13 @@ internal sealed partial class SessionWorld
                 if (kind is not null) throw new ModelException($"I2: reported as {op.Told}, listed as {kind}: {op}");
                 break;
             case Fate.Unknown when !isPassed || kind == ExceptionKind.Open:
-                if (kind is not null && (!isPassed || (IsExact && s.IsCovered(op)))) throw new ModelException($"I1: listed as {kind}: {op}");
+                if (kind is not null && (!isPassed || (IsExact && s.IsCovered(op))))
+                    throw new ModelException($"I1: listed as {kind}: {op}");
                 break;
             default:
                 if (kind is not null || !op.IsAnswered || !_metadata.Holds(op) || op.Version > _metadata.Cut[op.Shard])
-                    throw new ModelException($"I2: taken as committed by the session, listed as {kind}, recorded cut {_metadata.Cut[op.Shard]}: {op}");
+                    throw new ModelException(
+                        $"I2: taken as committed by the session, listed as {kind}, recorded cut {_metadata.Cut[op.Shard]}: {op}");
                 op.Told = Fate.Committed;
                 break;
         }
@@ -109,8 +112,10 @@ internal sealed partial class SessionWorld
     private void CheckUncertain(WorldSession s, int shard, List<SequenceRange> uncertain)
     {
         List<long> told = [.. uncertain.SelectMany(Numbers)];
-        List<long> expected = [.. s.Ops.Skip(s.Since).Where(op => op.Shard == shard && !op.IsAnswered && op.Told == Fate.Unknown).Select(op => op.Sequence)];
-        if (!told.SequenceEqual(expected)) throw new ModelException($"session {s.Number}: uncertain are {string.Join(' ', told)} instead of {string.Join(' ', expected)}");
+        List<long> expected = [.. s.Ops.Skip(s.Since).Where(op => op.Shard == shard && !op.IsAnswered && op.Told == Fate.Unknown)
+            .Select(op => op.Sequence)];
+        if (!told.SequenceEqual(expected))
+            throw new ModelException($"session {s.Number}: uncertain are {string.Join(' ', told)} instead of {string.Join(' ', expected)}");
         foreach (long n in told) s.Ops[(int)n - 1].Told = Fate.Uncertain;
     }
 
@@ -123,9 +128,11 @@ internal sealed partial class SessionWorld
         Dictionary<long, Fate> fates = [];
         void Add(SequenceRange range, ExceptionKind kind, bool below)
         {
-            if (below != (range.Last < r.Survived) || range.IsEmpty) throw new ModelException($"I1: {range} is {kind}, survived is {r.Survived}");
+            if (below != (range.Last < r.Survived) || range.IsEmpty)
+                throw new ModelException($"I1: {range} is {kind}, survived is {r.Survived}");
             foreach (long n in Numbers(range))
-                if (!fates.TryAdd(n, kind == ExceptionKind.Lost ? Fate.Lost : Fate.Uncertain)) throw new ModelException($"I1: {n} is in two places");
+                if (!fates.TryAdd(n, kind == ExceptionKind.Lost ? Fate.Lost : Fate.Uncertain))
+                    throw new ModelException($"I1: {n} is in two places");
         }
 
         foreach (ExceptionRange e in r.Exceptions) Add(e.Range, e.Kind, below: true);
@@ -158,8 +165,10 @@ internal sealed partial class SessionWorld
     private void CheckFate(WorldOp op, Fate fate, WorldLine line)
     {
         if (op.Told == Fate.Committed && fate != Fate.Survived) throw new ModelException($"I2: reported as committed, now as {fate}: {op}");
-        if (fate == Fate.Survived && !(op.IsAnswered && _metadata.Holds(op, line))) throw new ModelException($"I1: said to survive into {line}: {op}");
-        if (fate == Fate.Lost && _metadata.Holds(op, line)) throw new ModelException($"I1: said to be lost, but survived into {line}: {op}");
+        if (fate == Fate.Survived && !(op.IsAnswered && _metadata.Holds(op, line)))
+            throw new ModelException($"I1: said to survive into {line}: {op}");
+        if (fate == Fate.Lost && _metadata.Holds(op, line))
+            throw new ModelException($"I1: said to be lost, but survived into {line}: {op}");
         if (fate == Fate.Uncertain && op.IsAnswered && IsExact) throw new ModelException($"I1: answered, but listed as uncertain: {op}");
     }
 
@@ -186,13 +195,15 @@ internal sealed partial class SessionWorld
     private void CheckCommittedHeld()
     {
         foreach (WorldOp op in _sessions.SelectMany(s => s.Ops))
-            if (op.Told is Fate.Committed or Fate.Survived && !_metadata.Holds(op)) throw new ModelException($"I2: was told as {op.Told} and is lost: {op}");
+            if (op.Told is Fate.Committed or Fate.Survived && !_metadata.Holds(op))
+                throw new ModelException($"I2: was told as {op.Told} and is lost: {op}");
     }
 
     private void CheckAllTold(WorldSession s)
     {
         if (s.Client.Committed != s.Client.Begun || s.Client.Unanswered > 0 || s.Client.RunCount > 0)
-            throw new ModelException($"I8: session {s.Number} ends at {s.Client.Committed} of {s.Client.Begun} with {s.Client.RunCount} runs");
+            throw new ModelException(
+                $"I8: session {s.Number} ends at {s.Client.Committed} of {s.Client.Begun} with {s.Client.RunCount} runs");
         foreach (WorldOp op in s.Ops)
             if (op.Told == Fate.Unknown) throw new ModelException($"I8: never told: {op}");
     }

@@ -64,7 +64,8 @@ internal sealed partial class SessionWorld
         _calm = 1 << (settings.Seed % 4);
         _gate = new(new() { ClockErrorUs = ClockErrorUs, RemoteAheadMaxUs = 20 * IntervalUs }, settings.GateMutation);
         foreach (WorldShard shard in _shards)
-            shard.SkewUs = settings.Cuts == CutKind.RealTime ? _random.Next(2) * ClockErrorUs : _random.NextInt64((1 + (settings.Seed % 3)) * IntervalUs);
+            shard.SkewUs = settings.Cuts == CutKind.RealTime ? _random.Next(2) * ClockErrorUs
+                : _random.NextInt64((1 + (settings.Seed % 3)) * IntervalUs);
         ClientSessionOptions options = new()
         {
             WindowMax = 20,
@@ -72,7 +73,8 @@ internal sealed partial class SessionWorld
             Strict = settings.Strict,
             TrackDependencies = settings.Cuts == CutKind.Exact,
         };
-        _sessions = [.. Enumerable.Range(0, Sessions).Select(i => new WorldSession(i, new(new((UInt128)i), WorldLine.First, options, settings.Mutation), Shards))];
+        _sessions = [.. Enumerable.Range(0, Sessions)
+            .Select(i => new WorldSession(i, new(new((UInt128)i), WorldLine.First, options, settings.Mutation), Shards))];
     }
 
     /// <summary>How often each kind of thing happened: a test of the test looks at it.</summary>
@@ -93,7 +95,8 @@ internal sealed partial class SessionWorld
         WorldSession session = _sessions[_random.Next(Sessions)];
         switch (_random.Next(100))
         {
-            case < 12: _nowUs += _random.Next(_settings.Cuts == CutKind.RealTime ? 200 : 600); break; // a round trip fits into the clocks' error
+            // a round trip fits into the clocks' error
+            case < 12: _nowUs += _random.Next(_settings.Cuts == CutKind.RealTime ? 200 : 600); break;
             case < 20: CloseByClock(shard); break;
             case < 40: Begin(session, _random.Next(Shards)); break;
             case < 60: Serve(shard); break;
@@ -131,7 +134,8 @@ internal sealed partial class SessionWorld
         WorldOp[] ops = new WorldOp[count];
         for (int i = 0; i < count; i++)
         {
-            ops[i] = new() { Session = s.Number, Sequence = header.First.Number + i, Shard = shard, Begun = _tick, Line = header.WorldLine };
+            ops[i] = new() { Session = s.Number, Sequence = header.First.Number + i, Shard = shard, Begun = _tick,
+                Line = header.WorldLine };
             s.Ops.Add(ops[i]);
         }
 
@@ -147,7 +151,8 @@ internal sealed partial class SessionWorld
         WorldSession? session = n < Sessions ? _sessions[n] : null;
         WorldConnection connection = session?.Connections[shard.Number] ?? shard.Zombies[n - Sessions];
         if (!connection.ToShard.TryPeek(out WorldBatch? batch)) return;
-        WorldLineBranch[] branches = [.. _metadata.Branches.Where(b => b.Line <= shard.Line).Select(b => new WorldLineBranch(b.Line, b.Branch[0]))];
+        WorldLineBranch[] branches = [.. _metadata.Branches.Where(b => b.Line <= shard.Line)
+            .Select(b => new WorldLineBranch(b.Line, b.Branch[0]))];
         GateDecision d = _gate.Decide(batch.Header, new(shard.Line, shard.Open, _grid, branches), HybridTimestamp.Of(ClockUs(shard), 0));
         Count(d.Verdict.ToString());
         switch (d.Verdict)
@@ -160,7 +165,8 @@ internal sealed partial class SessionWorld
                 connection.ToShard.Dequeue();
                 if (session is null) return;
                 if (batch.Header.WorldLine < session.Client.WorldLine) Count("late refusal");
-                if (_settings.Cuts == CutKind.Exact) Notify(session, batch.Header.WorldLine, shard.Line, _metadata.Kept(batch.Header.WorldLine, shard.Line));
+                if (_settings.Cuts == CutKind.Exact)
+                    Notify(session, batch.Header.WorldLine, shard.Line, _metadata.Kept(batch.Header.WorldLine, shard.Line));
                 else Notify(session, batch.Header.WorldLine, d.Branch.WorldLine, [d.Branch.Version]);
                 return;
             case GateVerdict.FastForward:
@@ -181,7 +187,8 @@ internal sealed partial class SessionWorld
             WorldOp op = batch.Ops[i];
             (op.Version, op.ExecutedIn) = (shard.Open, shard.Line);
             runs[i] = new(1, shard.Open);
-            if (op.Told == Fate.Lost && _metadata.Holds(op)) throw new ModelException($"I5: reported as lost, but executed afterwards: {op}");
+            if (op.Told == Fate.Lost && _metadata.Holds(op))
+                throw new ModelException($"I5: reported as lost, but executed afterwards: {op}");
         }
 
         foreach (Dependency on in batch.Header.Dependencies.Span) shard.Rows.Add((runs[0].Version, on));

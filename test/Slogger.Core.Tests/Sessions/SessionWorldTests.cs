@@ -29,8 +29,10 @@ public class SessionWorldTests
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
         // A world in which nothing happens proves nothing.
         foreach (string what in (string[])["Completed", "Ignored", "Execute", "Rollback", "WaitForWorldLine", "cut", "connection lost",
-                     "crash", "crash during recovery", "rollback", "rollback over several world-lines", "late refusal", "Survived", "Lost", "Uncertain"])
-            Assert.True(happened.GetValueOrDefault(what) > Worlds / 10, $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
+                     "crash", "crash during recovery", "rollback", "rollback over several world-lines", "late refusal", "Survived", "Lost",
+                         "Uncertain"])
+            Assert.True(happened.GetValueOrDefault(what) > Worlds / 10,
+                $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
         // Where replies are held, whoever has heard one finds its version open on every clock.
         foreach (string what in (string[])["WaitUntil", "FastForward"])
             Assert.Equal((CutKind)cuts != CutKind.RealTime, happened.ContainsKey(what));
@@ -57,21 +59,24 @@ public class SessionWorldTests
     [InlineData((int)ClientMutation.UnansweredIsLost, (int)CutKind.Grid, "I1")]
     [InlineData((int)ClientMutation.UnansweredSurvives, (int)CutKind.Grid, "I1")]
     public void Mutant_OfTheSession_IsCaught(int mutation, int cuts, string by) =>
-        AssertCaught(seed => Settings(seed, (CutKind)cuts) with { Mutation = (ClientMutation)mutation }, ((ClientMutation)mutation).ToString(), by);
+        AssertCaught(seed => Settings(seed, (CutKind)cuts) with { Mutation = (ClientMutation)mutation },
+            ((ClientMutation)mutation).ToString(), by);
 
     [Theory]
     [InlineData((int)ClientMutation.MergedCommitsEarly, (int)CutKind.Grid)]
     [InlineData((int)ClientMutation.MergedIsOfOneShard, (int)CutKind.Exact)]
     [InlineData((int)ClientMutation.LowerBoundSurvives, (int)CutKind.Grid)]
     public void Mutant_OfMergedRuns_IsCaught(int mutation, int cuts) =>
-        AssertCaught(seed => Settings(seed, (CutKind)cuts) with { Mutation = (ClientMutation)mutation, RunsMax = 8 }, ((ClientMutation)mutation).ToString(), "I");
+        AssertCaught(seed => Settings(seed, (CutKind)cuts) with { Mutation = (ClientMutation)mutation, RunsMax = 8 },
+            ((ClientMutation)mutation).ToString(), "I");
 
     [Theory]
     [InlineData((int)GateMutation.OlderWorldLineExecutes)]
     [InlineData((int)GateMutation.NewerWorldLineExecutes)]
     [InlineData((int)GateMutation.EarlierVersionExecutes)]
     public void Mutant_OfTheGate_IsCaught(int mutation) =>
-        AssertCaught(seed => Settings(seed, CutKind.Grid) with { GateMutation = (GateMutation)mutation }, ((GateMutation)mutation).ToString(), "I");
+        AssertCaught(seed => Settings(seed, CutKind.Grid) with { GateMutation = (GateMutation)mutation },
+            ((GateMutation)mutation).ToString(), "I");
 
     [Fact]
     public void Mutant_OfTheShardThatHoldsNoReplies_IsCaught() =>

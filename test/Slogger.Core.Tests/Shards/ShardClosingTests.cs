@@ -125,7 +125,8 @@ public class ShardClosingTests
         h.TickAt(2);
         Marker marker = h.Marker;
         Marker other = marker with { Closed = new(7), Next = new(8) };
-        foreach (string effects in (string[])[h.Answer(other), h.Answer(other, false), h.Lost(other), h.Read(other, 105)]) Assert.Equal("", effects);
+        foreach (string effects in (string[])[h.Answer(other), h.Answer(other, false), h.Lost(other), h.Read(other, 105)])
+            Assert.Equal("", effects);
         h.Answer(marker);
         Assert.Equal("", h.Answer(marker, false));
         Assert.Equal("", h.Lost(marker));

@@ -75,17 +75,21 @@ public sealed class ShardGridTests
     [Fact]
     public void Start_TheGridIsNotKnownAnyMore_OpensNothingBeyondIt()
     {
-        ShardStart start = new(Grid, new(new(1), new(2), 100, 0, default), new(new(1), new(2)), new(new(1), new(2)), HybridTimestamp.Of(ShardHarness.Start + 60_000, 0));
+        ShardStart start = new(Grid, new(new(1), new(2), 100, 0, default), new(new(1), new(2)), new(new(1), new(2)),
+            HybridTimestamp.Of(ShardHarness.Start + 60_000, 0));
         Assert.Equal(new Version(61), new ShardMachine(new() { HasPeers = true }, start).OpenVersion);
-        Assert.Equal(new Version(21), new ShardMachine(new() { HasPeers = true }, start with { GridValidUntilUs = ShardHarness.Start + 20_000 }).OpenVersion);
-        Assert.Equal(new Version(3), new ShardMachine(new() { HasPeers = true }, start with { GridValidUntilUs = ShardHarness.Start }).OpenVersion);
+        Assert.Equal(new Version(21),
+            new ShardMachine(new() { HasPeers = true }, start with { GridValidUntilUs = ShardHarness.Start + 20_000 }).OpenVersion);
+        Assert.Equal(new Version(3),
+            new ShardMachine(new() { HasPeers = true }, start with { GridValidUntilUs = ShardHarness.Start }).OpenVersion);
     }
 
     // Nobody was let in: no marker has to say so.
     [Fact]
     public void Start_Clean_EndsVersionsWithoutAMarker()
     {
-        ShardStart start = new(Grid, new(new(1), new(2), 100, 0, default), new(new(1), new(2)), new(new(1), new(2)), HybridTimestamp.Of(ShardHarness.Start, 0)) { IsClean = true };
+        ShardStart start = new(Grid, new(new(1), new(2), 100, 0, default), new(new(1), new(2)), new(new(1), new(2)),
+            HybridTimestamp.Of(ShardHarness.Start, 0)) { IsClean = true };
         ShardMachine machine = new(new() { HasPeers = true }, start);
         ShardEffects effects = new();
         machine.Attached(100, 100);
@@ -133,8 +137,10 @@ public sealed class ShardGridTests
         HybridTimestamp now = HybridTimestamp.Of(ShardHarness.Start, 0);
         GateShard shard = new(new(1), new(1), Grid, []);
         Assert.Equal(GateVerdict.RefuseAhead, gate.Decide(header, shard, now).Verdict);
-        Assert.Equal(GateVerdict.WaitForGrid, gate.Decide(header, shard with { GridValidUntilUs = ShardHarness.Start + 1000 }, now).Verdict);
-        Assert.Equal(GateVerdict.RefuseAhead, gate.Decide(header, shard with { GridValidUntilUs = ShardHarness.Start + 500_000 }, now).Verdict);
+        Assert.Equal(GateVerdict.WaitForGrid,
+            gate.Decide(header, shard with { GridValidUntilUs = ShardHarness.Start + 1000 }, now).Verdict);
+        Assert.Equal(GateVerdict.RefuseAhead,
+            gate.Decide(header, shard with { GridValidUntilUs = ShardHarness.Start + 500_000 }, now).Verdict);
     }
 
     [Fact]

@@ -19,8 +19,10 @@ internal sealed class ShardHarness
         ShardMutation mutation = ShardMutation.None)
     {
         Machine = new(
-            new() { Mode = mode, EmptyRunIntervalUs = 10_000, RecordBackoffMinUs = 1000, RecordBackoffMaxUs = 4000, SyncIntervalUs = syncIntervalUs, RecordIntervalUs = recordIntervalUs, HasPeers = peers, StrideMin = strideMin },
-            new(new VersionGrid(new(1), Start, 1000), new(new(1), new(lastVersion), 100, 0, default), new(new(1), new(recorded)), new(new(1), new(recorded)), HybridTimestamp.Of(_us, 0)), mutation);
+            new() { Mode = mode, EmptyRunIntervalUs = 10_000, RecordBackoffMinUs = 1000, RecordBackoffMaxUs = 4000,
+                SyncIntervalUs = syncIntervalUs, RecordIntervalUs = recordIntervalUs, HasPeers = peers, StrideMin = strideMin },
+            new(new VersionGrid(new(1), Start, 1000), new(new(1), new(lastVersion), 100, 0, default), new(new(1), new(recorded)),
+                new(new(1), new(recorded)), HybridTimestamp.Of(_us, 0)), mutation);
         if (attach) Machine.Attached(100, 100);
     }
 

@@ -33,7 +33,8 @@ public sealed class ShardPeersTests
     {
         ShardMachine machine = new(
             new ShardOptions { Shard = new(0), HasPeers = true },
-            new(new VersionGrid(new(1), ShardHarness.Start, 1000), new(new(2), new(9), 100, 0, default), P(2, 8), P(2, 7), HybridTimestamp.Of(ShardHarness.Start, 0)));
+            new(new VersionGrid(new(1), ShardHarness.Start, 1000), new(new(2), new(9), 100, 0, default), P(2, 8), P(2, 7),
+                HybridTimestamp.Of(ShardHarness.Start, 0)));
         ShardEffects effects = new();
         machine.CutAdvanced(P(1, version), effects);
         Assert.Equal(expected, string.Join(' ', effects.Items.ToArray().Select(e => e.Kind)));
@@ -217,7 +218,8 @@ public sealed class ShardPeersTests
     {
         ShardHarness h = new(peers: true);
         long offset = 100;
-        for (long slot = 4; slot < 40; slot += 3) if (h.TickAt(slot).Contains("SendMarker", StringComparison.Ordinal)) Finish(h, offset += 10);
+        for (long slot = 4; slot < 40; slot += 3) if (h.TickAt(slot).Contains("SendMarker", StringComparison.Ordinal))
+            Finish(h, offset += 10);
         long late = h.Machine.Stride;
         Assert.True(late > 1);
         long changed = 0;

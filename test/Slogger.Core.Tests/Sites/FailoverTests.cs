@@ -95,7 +95,8 @@ public class FailoverTests
     }
 
     [Fact]
-    public void Failover_AllIsLost_IsRefused() => Assert.IsType<FailoverStep.Refused>(new Failover(Following.Take([0, 1]).After!, 0).Next(0));
+    public void Failover_AllIsLost_IsRefused() =>
+        Assert.IsType<FailoverStep.Refused>(new Failover(Following.Take([0, 1]).After!, 0).Next(0));
 
     // The command dies at any step, and is given again.
     [Fact]
@@ -148,7 +149,8 @@ public class FailoverTests
         Assert.Equal((SiteRole.Backup, new SiteEpoch(1)), (following.Role, following.Epoch));
         Assert.All(following.Streams, s => Assert.Equal(StreamPhase.Empty, s.Phase));
         // What its disks hold from a time at which it was a backup before is of another life.
-        Assert.Equal([4, 1], (deposed with { Streams = [new(3, StreamPhase.Counts, default)] }).Follow(2, new(1)).After!.Streams.Select(s => s.Generation));
+        Assert.Equal([4, 1], (deposed with { Streams = [new(3, StreamPhase.Counts, default)] }).Follow(2, new(1)).After!.Streams.Select(
+            s => s.Generation));
         Assert.NotNull(deposed.Follow(2, new(0)).Error);
         Assert.NotNull(SiteState.Alone.Follow(2, new(1)).Error);
     }

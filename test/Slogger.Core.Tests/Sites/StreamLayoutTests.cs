@@ -48,7 +48,10 @@ public sealed class StreamLayoutTests
                 }
 
                 Assert.All(brought, n => Assert.Equal(1, n));
-                for (int s = 0; s < sources; s++) { Assert.Equal(from.Rows.Single(r => r.Shard.Number == s).Slots, SlotMap.EvenSlots(sources, s)); }
+                for (int s = 0; s < sources; s++)
+                {
+                    Assert.Equal(from.Rows.Single(r => r.Shard.Number == s).Slots, SlotMap.EvenSlots(sources, s));
+                }
             }
         }
     }
@@ -66,7 +69,8 @@ public sealed class StreamLayoutTests
     [Fact]
     public void Follow_AnotherNumberThanBefore_BeginsLivesThatNeverWere()
     {
-        SiteState deposed = SiteState.BackupOf(2, SiteEpoch.First) with { Role = SiteRole.Deposed, Streams = [new(3, StreamPhase.Counts, default), new(7, StreamPhase.Counts, default)] };
+        SiteState deposed = SiteState.BackupOf(2, SiteEpoch.First) with { Role = SiteRole.Deposed,
+            Streams = [new(3, StreamPhase.Counts, default), new(7, StreamPhase.Counts, default)] };
         SiteState after = deposed.Follow(1, 2, SiteEpoch.First.Next).After!;
         Assert.Equal((1, 2, 2), (after.Sources, after.Shards, after.Streams.Length));
         Assert.All(after.Streams, s => Assert.Equal((8, StreamPhase.Empty), (s.Generation, s.Phase)));
@@ -76,7 +80,8 @@ public sealed class StreamLayoutTests
     public void Lose_AShardOfSeveralStreams_LosesAll()
     {
         SiteState site = SiteState.BackupOf(3, 2, SiteEpoch.First);
-        SiteState taken = (site with { Streams = [.. site.Streams.Select((s, i) => s with { Phase = i < 2 ? StreamPhase.Empty : StreamPhase.Counts })] }).Take([0]).After!;
+        SiteState taken = (site with { Streams =
+            [.. site.Streams.Select((s, i) => s with { Phase = i < 2 ? StreamPhase.Empty : StreamPhase.Counts })] }).Take([0]).After!;
         Assert.Equal([true, true, false, false], taken.Streams.Select(s => s.IsLost));
         Assert.Equal([true, true, true, true], taken.Lose(new(1)).After!.Streams.Select(s => s.IsLost));
     }

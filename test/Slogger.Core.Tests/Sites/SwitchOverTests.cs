@@ -14,7 +14,8 @@ public class SwitchOverTests
     private static readonly SwitchOverProgress Ready = new([Point("1:7"), Point("1:5")], Point("1:8"), Point("1:8"));
 
     private SiteState _primary = SiteState.Alone;
-    private SiteState _backup = SiteState.BackupOf(2, SiteEpoch.First) with { Streams = [new(1, StreamPhase.Counts, default), new(1, StreamPhase.Counts, default)] };
+    private SiteState _backup = SiteState.BackupOf(2,
+        SiteEpoch.First) with { Streams = [new(1, StreamPhase.Counts, default), new(1, StreamPhase.Counts, default)] };
 
     [Fact]
     public void SwitchOver_NothingFails_TheBackupTakesOver()
@@ -38,7 +39,8 @@ public class SwitchOverTests
         _primary = _primary.Hold(0).After!;
         foreach (SwitchOverProgress early in (SwitchOverProgress[])
         [
-            Ready with { Held = [Point("1:7"), null] }, Ready with { Held = [Point("1:7"), Point("1:9")] }, Ready with { Watermark = Point("1:7") },
+            Ready with { Held = [Point("1:7"), null] }, Ready with { Held = [Point("1:7"), Point("1:9")] },
+                Ready with { Watermark = Point("1:7") },
             // A recovery since: what was held is of another world-line.
             Ready with { Cut = Point("2:8"), Watermark = Point("2:8") },
         ])
@@ -89,7 +91,8 @@ public class SwitchOverTests
         Assert.Equal(new SwitchOverStep.Depose(new(1)), Next(new(DeadlineUs), Ready, DeadlineUs));
     }
 
-    // Steps in any order, done twice, late, by managers that know nothing of each other: never do both sites serve, and what the backup begins with is all that was answered.
+    // Steps in any order, done twice, late, by managers that know nothing of each other: never do both sites serve, and what the backup
+    // begins with is all that was answered.
     [Theory]
     [InlineData((int)ShipMutation.None, true)]
     [InlineData((int)ShipMutation.ResumesUnasked, false)]
@@ -101,7 +104,8 @@ public class SwitchOverTests
         for (int seed = 1; seed <= 3000; seed++)
         {
             Random random = new(seed);
-            (_primary, _backup) = (SiteState.Alone, SiteState.BackupOf(2, SiteEpoch.First) with { Streams = [new(1, StreamPhase.Counts, default), new(1, StreamPhase.Counts, default)] });
+            (_primary, _backup) = (SiteState.Alone, SiteState.BackupOf(
+                2, SiteEpoch.First) with { Streams = [new(1, StreamPhase.Counts, default), new(1, StreamPhase.Counts, default)] });
             List<SwitchOver> managers = [new(20, (ShipMutation)mutation)];
             List<SwitchOverStep> late = [];
             long cut = 1, watermark = 0;
@@ -112,8 +116,10 @@ public class SwitchOverTests
                 if (random.Next(2) == 0) watermark = Math.Min(cut, watermark + random.Next(4));
                 bool isHeld = _primary.Role != SiteRole.Primary;
                 if (random.Next(8) == 0) managers.Add(new(now + random.Next(30), (ShipMutation)mutation));
-                SwitchOverProgress progress = new([isHeld ? new(WorldLine.First, new(cut)) : null], new(WorldLine.First, new(cut)), new(WorldLine.First, new(watermark)));
-                SwitchOverStep step = managers[random.Next(managers.Count)].Next(_primary, random.Next(6) == 0 ? null : _backup, progress, now);
+                SwitchOverProgress progress = new([isHeld ? new(WorldLine.First, new(cut)) : null], new(WorldLine.First, new(cut)),
+                    new(WorldLine.First, new(watermark)));
+                SwitchOverStep step = managers[random.Next(managers.Count)].Next(
+                    _primary, random.Next(6) == 0 ? null : _backup, progress, now);
                 if (random.Next(3) > 0) Perform(step, (ShipMutation)mutation);
                 if (random.Next(3) == 0) late.Add(step);
                 if (late.Count > 0 && random.Next(4) == 0) Perform(late[random.Next(late.Count)], (ShipMutation)mutation);
@@ -130,7 +136,8 @@ public class SwitchOverTests
         if (holds) Assert.True(switched > 100 && resumed > 100, $"{switched} {resumed}");
     }
 
-    private SwitchOverStep Next(SwitchOver manager, SwitchOverProgress progress, long nowUs = 0) => manager.Next(_primary, _backup, progress, nowUs);
+    private SwitchOverStep Next(SwitchOver manager, SwitchOverProgress progress, long nowUs = 0) =>
+        manager.Next(_primary, _backup, progress, nowUs);
 
     private void Perform(SwitchOverStep step, ShipMutation mutation)
     {

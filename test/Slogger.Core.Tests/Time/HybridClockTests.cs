@@ -59,7 +59,8 @@ public class HybridClockTests
         {
             HybridClock clock = new(new(0, Start));
             for (int i = 1; i <= 1000; i++) clock.Now(new(i * 5000, Start + (i * 5000) + wrong - 2000, 4000));
-            Assert.InRange(Math.Abs(clock.Now(new(5_000_100, Start + 5_000_100 + wrong)).Microseconds - Start - 5_000_100 - wrong), 0, 2001);
+            Assert.InRange(Math.Abs(clock.Now(new(5_000_100, Start + 5_000_100 + wrong)).Microseconds - Start - 5_000_100 - wrong), 0,
+                2001);
         }
     }
 

@@ -9,7 +9,8 @@ namespace Slogger.Core.Tests.Watermarks;
 
 public class WatermarkServiceTests
 {
-    // "The minimum of these timestamps, which we call the backup's watermark, indicates the time up to which all backup shards have committed log records."
+    // "The minimum of these timestamps, which we call the backup's watermark, indicates the time up to which all backup shards have
+    // committed log records."
     [Fact]
     public void Watermark_IsTheLeastOfAll()
     {
@@ -20,7 +21,8 @@ public class WatermarkServiceTests
         Assert.Equal(Point("1:6"), service.Current);
     }
 
-    // "if the watermark service fails, it can be easily reinitialized from all the backup shard logs": and says nothing before it has heard of all.
+    // "if the watermark service fails, it can be easily reinitialized from all the backup shard logs": and says nothing before it has heard
+    // of all.
     [Fact]
     public void Watermark_BeforeAllHaveReported_IsNone()
     {

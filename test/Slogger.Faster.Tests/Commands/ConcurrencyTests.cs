@@ -22,7 +22,8 @@ public sealed class ConcurrencyTests : IDisposable
             while (!Volatile.Read(ref stop))
             {
                 (int from, int to, int amount) = (random.Next(Accounts), random.Next(Accounts), random.Next(1, 9));
-                client.Raw(TestClient.Request("MULTI") + TestClient.Request("DECRBY", $"account:{from}", $"{amount}") + TestClient.Request("INCRBY", $"account:{to}", $"{amount}") + TestClient.Request("EXEC"));
+                client.Raw(TestClient.Request("MULTI") + TestClient.Request("DECRBY", $"account:{from}", $"{amount}")
+                    + TestClient.Request("INCRBY", $"account:{to}", $"{amount}") + TestClient.Request("EXEC"));
             }
         }))];
         Task commits = Task.Run(async () =>
@@ -32,7 +33,8 @@ public sealed class ConcurrencyTests : IDisposable
         try
         {
             // On a busy machine the thread of commits may begin late: there is one to go back to only when it has made some.
-            for (int i = 0; i < 3000 || (_test.Store.Commits.Count < 3 && !commits.IsCompleted); i++) Assert.Equal(Accounts * Each, Sum(_test.Client.Send(all)));
+            for (int i = 0; i < 3000 || (_test.Store.Commits.Count < 3 && !commits.IsCompleted); i++)
+                Assert.Equal(Accounts * Each, Sum(_test.Client.Send(all)));
         }
         finally
         {
@@ -105,5 +107,6 @@ public sealed class ConcurrencyTests : IDisposable
             TaskCreationOptions.LongRunning);
     }
 
-    private static long Sum(string reply) => reply.Split('|').Skip(1).Where((l, i) => i % 2 == 1).Where(l => l.Length > 0).Sum(l => long.Parse(l, CultureInfo.InvariantCulture));
+    private static long Sum(string reply) => reply.Split('|').Skip(1).Where((l, i) => i % 2 == 1).Where(l => l.Length > 0)
+        .Sum(l => long.Parse(l, CultureInfo.InvariantCulture));
 }

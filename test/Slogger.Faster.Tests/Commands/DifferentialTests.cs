@@ -24,11 +24,13 @@ public sealed class DifferentialTests
         using var test = new TestEngine();
         foreach (Command command in CommandTable.Entries)
         {
-            List<object?> expected = Assert.IsType<List<object?>>(Entry(redis.Send("COMMAND", "INFO", command.Name))), found = Assert.IsType<List<object?>>(Entry(test.Client.Raw(TestClient.Request("COMMAND", "INFO", command.Name))));
+            List<object?> expected = Assert.IsType<List<object?>>(Entry(redis.Send("COMMAND", "INFO", command.Name))), found =
+                Assert.IsType<List<object?>>(Entry(test.Client.Raw(TestClient.Request("COMMAND", "INFO", command.Name))));
             Assert.Equal(expected.Take(7), found.Take(7));
             foreach (List<object?> subcommand in Assert.IsType<List<object?>>(found[9]).OfType<List<object?>>())
             {
-                List<object?> same = Assert.Single(Assert.IsType<List<object?>>(expected[9]).OfType<List<object?>>(), s => (string?)s[0] == (string?)subcommand[0]);
+                List<object?> same = Assert.Single(Assert.IsType<List<object?>>(expected[9]).OfType<List<object?>>(),
+                    s => (string?)s[0] == (string?)subcommand[0]);
                 Assert.Equal(same.Take(7), subcommand.Take(7));
             }
         }
@@ -101,7 +103,8 @@ public sealed class DifferentialTests
         {
             foreach (string setup in (string[])["SET k value", "SET n 5", "CONFIG RESETSTAT", command]) send(setup.Split(' '));
             string[] fields = send(["INFO", "stats"]).Split("\r\n");
-            return string.Join(' ', fields.Where(f => f.StartsWith("keyspace_hits:", StringComparison.Ordinal) || f.StartsWith("keyspace_misses:", StringComparison.Ordinal)));
+            return string.Join(' ', fields.Where(f => f.StartsWith("keyspace_hits:", StringComparison.Ordinal)
+                || f.StartsWith("keyspace_misses:", StringComparison.Ordinal)));
         })];
         Assert.Contains("keyspace_misses", counts[0], StringComparison.Ordinal);
         Assert.Equal(counts[0], counts[1]);

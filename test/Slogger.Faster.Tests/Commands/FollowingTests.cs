@@ -1,4 +1,5 @@
-// A store that follows another: one connection feeds it, all others read; keys expire when the other says so; and what tells two stores apart, or makes a second one of a commit.
+// A store that follows another: one connection feeds it, all others read; keys expire when the other says so; and what tells two stores
+// apart, or makes a second one of a commit.
 using Slogger.Faster.Commands;
 using Slogger.Faster.Commits;
 
@@ -28,7 +29,8 @@ public sealed class FollowingTests : IDisposable
     {
         Assert.Equal("+OK|", _feed.Send("SET a 1"));
         Assert.Equal("$1|1|", Client.Send("GET a"));
-        foreach (string write in (string[])["SET a 2", "DEL a", "EXPIRE a 1", "FLUSHALL", "GETEX a", "GETDEL a"]) Assert.StartsWith("-READONLY ", Client.Send(write));
+        foreach (string write in (string[])["SET a 2", "DEL a", "EXPIRE a 1", "FLUSHALL", "GETEX a", "GETDEL a"])
+            Assert.StartsWith("-READONLY ", Client.Send(write));
         Assert.Equal("+OK|", Client.Send("MULTI"));
         Assert.StartsWith("-READONLY ", Client.Send("SET a 3"));
         Assert.StartsWith("-EXECABORT ", Client.Send("EXEC"));
@@ -65,7 +67,8 @@ public sealed class FollowingTests : IDisposable
     [Fact]
     public void Feed_AtACommandThatCannotBeDone_EndsAndSaysWhy()
     {
-        Assert.Equal("+OK|-ERR value is not an integer or out of range|", _feed.Raw("SET a x\r\nINCR a\r\nSET b 1\r\n").Replace("\r\n", "|", StringComparison.Ordinal));
+        Assert.Equal("+OK|-ERR value is not an integer or out of range|",
+            _feed.Raw("SET a x\r\nINCR a\r\nSET b 1\r\n").Replace("\r\n", "|", StringComparison.Ordinal));
         Assert.Contains("not an integer", _feed.Connection.FeedError);
         Assert.Equal("$-1|", Client.Send("GET b"));
     }

@@ -1,4 +1,5 @@
-// What the comparison with Redis cannot show: expiry by a clock, several connections, limits, and what becomes of it all at a restart and a rollback.
+// What the comparison with Redis cannot show: expiry by a clock, several connections, limits, and what becomes of it all at a restart and a
+// rollback.
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commands;
 
@@ -257,7 +258,8 @@ public sealed class KeyspaceTests : IDisposable
         _test.IsOutOfMemory = true;
         Assert.Equal(Oom, Client.Send("GET a"));
         Assert.Equal("-EXECABORT Transaction discarded because of previous errors.|", Client.Send("EXEC"));
-        foreach (string command in new[] { "SET a 2", "INCR a", "APPEND a 1", "MSET a 1", "SETBIT a 1 1", "COPY a b", "SETRANGE a 1 x" }) Assert.Equal(Oom, Client.Send(command));
+        foreach (string command in new[] { "SET a 2", "INCR a", "APPEND a 1", "MSET a 1", "SETBIT a 1 1", "COPY a b", "SETRANGE a 1 x" })
+            Assert.Equal(Oom, Client.Send(command));
         Assert.Equal("$1|1|", Client.Send("GET a"));
         Assert.Equal(":1|", Client.Send("EXPIRE a 100"));
         Assert.Equal("+OK|", Client.Send("RENAME a b"));
@@ -295,7 +297,8 @@ public sealed class KeyspaceTests : IDisposable
             c.Refusal = order.Count > 1 ? "a commit is under way" : null;
         };
         Assert.StartsWith("-ERR unknown command 'SLOGGER.COMMIT'", Client.Send("SLOGGER.COMMIT 1 10"), StringComparison.Ordinal);
-        string requests = TestClient.Request("SET", "a", "1") + TestClient.Request("SLOGGER.COMMIT", "3", "10") + TestClient.Request("SET", "a", "2") + TestClient.Request("SLOGGER.COMMIT", "3", "11");
+        string requests = TestClient.Request("SET", "a", "1") + TestClient.Request("SLOGGER.COMMIT", "3", "10")
+            + TestClient.Request("SET", "a", "2") + TestClient.Request("SLOGGER.COMMIT", "3", "11");
         Assert.Equal("+OK\r\n+OK\r\n+OK\r\n-ERR SLOGGER a commit is under way\r\n", owner.Raw(requests));
         Assert.Equal(["3 10 $1|1|", "3 11 $1|2|"], order);
     }
@@ -310,14 +313,16 @@ public sealed class KeyspaceTests : IDisposable
         Assert.Equal($":{16 << 20}|", client.Send("STRLEN", key));
         Assert.Equal($"-ERR SLOGGER a key has at most 65536 bytes, not 65537|", client.Send("SET", key + "k", "1"));
         Assert.StartsWith("-ERR SLOGGER a value has at most 16777216 bytes", client.Send("APPEND", key, "1"), StringComparison.Ordinal);
-        Assert.StartsWith("-ERR SLOGGER a value has at most 16777216 bytes", client.Send("SETRANGE", "a", $"{16 << 20}", "1"), StringComparison.Ordinal);
+        Assert.StartsWith("-ERR SLOGGER a value has at most 16777216 bytes", client.Send("SETRANGE", "a", $"{16 << 20}", "1"),
+            StringComparison.Ordinal);
         // Larger than any value: passed over as it comes, and then goes on.
         string reply = client.Raw(TestClient.Request("MSET", "a", value + "v", "b", "1") + TestClient.Request("PING"));
         Assert.StartsWith("-ERR SLOGGER an argument has at most 16777216 bytes", reply, StringComparison.Ordinal);
         Assert.EndsWith("\r\n+PONG\r\n", reply, StringComparison.Ordinal);
         Assert.Equal(":0|", client.Send("EXISTS a b"));
         // With small pages the page decides.
-        Assert.StartsWith("-ERR SLOGGER a key and its value have at most", Client.Send("SET", "a", new string('v', 1 << 20)), StringComparison.Ordinal);
+        Assert.StartsWith("-ERR SLOGGER a key and its value have at most", Client.Send("SET", "a", new string('v', 1 << 20)),
+            StringComparison.Ordinal);
     }
 
     [Fact]
@@ -331,5 +336,6 @@ public sealed class KeyspaceTests : IDisposable
         Assert.Equal("$1|1|", Client.Send("GET a"));
     }
 
-    private string[] Listed() => [.. Client.Send("KEYS *").Split('|').Where(l => l.Length > 0 && l[0] is not ('$' or '*')).Order(StringComparer.Ordinal)];
+    private string[] Listed() =>
+        [.. Client.Send("KEYS *").Split('|').Where(l => l.Length > 0 && l[0] is not ('$' or '*')).Order(StringComparer.Ordinal)];
 }

@@ -26,7 +26,8 @@ public sealed class LocalConnectionTests : IDisposable
         _engine.Dispose();
     }
 
-    private bool Set(string key, string value, out LocalResult result, long expiryMs = 0) => _local.Set(_terms, Bytes(key), Bytes(value), expiryMs, out result);
+    private bool Set(string key, string value, out LocalResult result, long expiryMs = 0) =>
+        _local.Set(_terms, Bytes(key), Bytes(value), expiryMs, out result);
 
     private string? Get(string key)
     {
@@ -71,7 +72,8 @@ public sealed class LocalConnectionTests : IDisposable
         Set("text", "abc", out _);
         Set("long", new string('1', 30), out _);
         Set("max", long.MaxValue.ToString(System.Globalization.CultureInfo.InvariantCulture), out _);
-        foreach ((string key, LocalError error) in new[] { ("text", LocalError.NotANumber), ("long", LocalError.NotANumber), ("max", LocalError.Overflow) })
+        foreach ((string key, LocalError error) in new[] { ("text", LocalError.NotANumber), ("long", LocalError.NotANumber),
+            ("max", LocalError.Overflow) })
         {
             string? before = Get(key);
             Assert.True(_local.Increment(_terms, Bytes(key), 1, out LocalResult result));
@@ -112,7 +114,10 @@ public sealed class LocalConnectionTests : IDisposable
             Assert.True(_local.Look(_terms, Bytes(key), out LocalResult look));
             Assert.True(_local.Delete(_terms, Bytes(key), out LocalResult deleted));
             Assert.True(_local.Expire(_terms, Bytes(key), 1, out LocalResult expired));
-            foreach (LocalResult result in (LocalResult[])[get, look, deleted, expired]) { Assert.Equal((false, 0, 0L, LocalError.None), (result.Found, result.Length, result.Number, result.Error)); }
+            foreach (LocalResult result in (LocalResult[])[get, look, deleted, expired])
+            {
+                Assert.Equal((false, 0, 0L, LocalError.None), (result.Found, result.Length, result.Number, result.Error));
+            }
         }
     }
 

@@ -15,7 +15,8 @@ public sealed unsafe class ManyArgumentsTests
         string[] keys = [.. Enumerable.Range(0, Keys).Select(i => $"key:{i}")];
         string[] replies =
         [
-            InPieces(test, 4096, ["MSET", .. keys.SelectMany(k => new[] { k, k })]), InPieces(test, 4096, ["EXISTS", .. keys]), InPieces(test, 4096, ["DEL", .. keys[..^1]]),
+            InPieces(test, 4096, ["MSET", .. keys.SelectMany(k => new[] { k, k })]), InPieces(test, 4096, ["EXISTS", .. keys]),
+                InPieces(test, 4096, ["DEL", .. keys[..^1]]),
             InPieces(test, 4096, ["MGET", .. keys[^2..], .. keys]),
         ];
         Assert.Equal("+OK\r\n", replies[0]);
@@ -33,8 +34,10 @@ public sealed unsafe class ManyArgumentsTests
         using var test = new TestEngine();
         string[] keys = [.. Enumerable.Range(0, CommandEngine.KeysMax + 1).Select(i => $"{i}")];
         string refused = $"-ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, channels and the like, not {CommandEngine.KeysMax + 1}: give them in several|";
-        foreach (string name in (string[])["EXISTS", "MGET", "DEL", "UNLINK", "TOUCH", "WATCH"]) Assert.Equal(refused, test.Client.Send([name, .. keys]));
-        foreach (string name in (string[])["MSET", "MSETNX"]) Assert.Equal(refused, test.Client.Send([name, .. keys.SelectMany(k => new[] { k, "v" })]));
+        foreach (string name in (string[])["EXISTS", "MGET", "DEL", "UNLINK", "TOUCH", "WATCH"])
+            Assert.Equal(refused, test.Client.Send([name, .. keys]));
+        foreach (string name in (string[])["MSET", "MSETNX"])
+            Assert.Equal(refused, test.Client.Send([name, .. keys.SelectMany(k => new[] { k, "v" })]));
         Assert.Equal("+OK|", test.Client.Send(["MSET", .. keys[1..].SelectMany(k => new[] { k, "v" })]));
         Assert.Equal($":{CommandEngine.KeysMax}|", test.Client.Send(["EXISTS", .. keys[1..]]));
 
@@ -54,9 +57,12 @@ public sealed unsafe class ManyArgumentsTests
         using var test = new TestEngine();
         string[] names = [.. Enumerable.Repeat("get", CommandEngine.KeysMax + 1)];
         string Refused(int more) =>
-            $"-ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, channels and the like, not {CommandEngine.KeysMax + more}: give them in several|";
-        foreach (string command in (string[])["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "INFO"]) Assert.Equal(Refused(1), test.Client.Send([command, .. names]));
-        foreach (string command in (string[])["CONFIG GET", "CONFIG SET", "COMMAND INFO", "COMMAND GETKEYS", "COMMAND DOCS", "PUBSUB NUMSUB", "PUBSUB SHARDNUMSUB", "CLIENT KILL"])
+            $"-ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, channels and "
+                + $"the like, not {CommandEngine.KeysMax + more}: give them in several|";
+        foreach (string command in (string[])["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "INFO"])
+            Assert.Equal(Refused(1), test.Client.Send([command, .. names]));
+        foreach (string command in (string[])["CONFIG GET", "CONFIG SET", "COMMAND INFO", "COMMAND GETKEYS", "COMMAND DOCS",
+            "PUBSUB NUMSUB", "PUBSUB SHARDNUMSUB", "CLIENT KILL"])
         {
             Assert.Equal(Refused(2), test.Client.Send([.. command.Split(' '), .. names]));
         }
@@ -75,7 +81,8 @@ public sealed unsafe class ManyArgumentsTests
     public void Request_CutAnywhere_IsExecutedAsIfWhole()
     {
         using var test = new TestEngine();
-        string request = TestClient.Request(["MSET", .. Enumerable.Range(0, 40).SelectMany(i => new[] { $"k{i}", new string('v', i) })]) + TestClient.Request("MGET", "k0", "k1", "k39") + "PING\r\n";
+        string request = TestClient.Request(["MSET", .. Enumerable.Range(0, 40).SelectMany(i => new[] { $"k{i}", new string('v', i) })])
+            + TestClient.Request("MGET", "k0", "k1", "k39") + "PING\r\n";
         byte[] bytes = Encoding.Latin1.GetBytes(request);
         for (int cut = 1; cut < bytes.Length; cut++)
         {

@@ -13,18 +13,30 @@ public sealed class PubSubTests
     private static readonly string[] s_channels = ["a1", "a2", "b1", ""], s_patterns = ["a*", "b?", "", "zz"], s_shardChannels = ["s", "t"];
 
     [Theory]
-    [InlineData("SUBSCRIBE a b a", "1 PUBLISH a x", "1 PUBLISH b y", "1 PUBLISH c z", "UNSUBSCRIBE a zz", "1 PUBLISH a x", "UNSUBSCRIBE", "UNSUBSCRIBE", "UNSUBSCRIBE x")]
-    [InlineData("PSUBSCRIBE a*", "SUBSCRIBE ab", "1 PUBLISH ab x", "1 PUBLISH ac x", "PUNSUBSCRIBE a*", "1 PUBLISH ab x", "PUNSUBSCRIBE", "UNSUBSCRIBE")]
-    [InlineData("SSUBSCRIBE s t", "SUBSCRIBE s", "1 SPUBLISH s x", "1 PUBLISH s y", "1 PUBSUB SHARDNUMSUB s t u", "SUNSUBSCRIBE s", "SUNSUBSCRIBE", "SUNSUBSCRIBE", "UNSUBSCRIBE")]
-    [InlineData("SUBSCRIBE a", "PING", "PING x", "PING x y", "GET k", "MULTI", "EXEC", "HELLO 3", "PUBLISH a x", "CLIENT ID", "NONSENSE", "GET", "CLIENT", "RESET", "GET k", "1 PUBLISH a x")]
-    [InlineData("HELLO 3 SETNAME me", "SUBSCRIBE a", "PING", "PING x", "PUBLISH a x", "PSUBSCRIBE a*", "PUBLISH a y", "HELLO 2 SETNAME me", "PING", "HELLO 3", "RESET", "1 PUBLISH a z")]
-    [InlineData("HELLO 3", "CLIENT REPLY OFF", "SUBSCRIBE a", "1 PUBLISH a x", "PUBLISH a y", "GET k", "CLIENT REPLY ON", "CLIENT REPLY SKIP", "SUBSCRIBE b", "PUBLISH b z")]
-    [InlineData("MULTI", "SUBSCRIBE a", "PUBLISH a x", "SSUBSCRIBE s", "PSUBSCRIBE a*", "UNSUBSCRIBE a", "PUNSUBSCRIBE", "PING", "EXEC", "GET k")]
+    [InlineData("SUBSCRIBE a b a", "1 PUBLISH a x", "1 PUBLISH b y", "1 PUBLISH c z", "UNSUBSCRIBE a zz", "1 PUBLISH a x", "UNSUBSCRIBE",
+        "UNSUBSCRIBE", "UNSUBSCRIBE x")]
+    [InlineData("PSUBSCRIBE a*", "SUBSCRIBE ab", "1 PUBLISH ab x", "1 PUBLISH ac x", "PUNSUBSCRIBE a*", "1 PUBLISH ab x", "PUNSUBSCRIBE",
+        "UNSUBSCRIBE")]
+    [InlineData("SSUBSCRIBE s t", "SUBSCRIBE s", "1 SPUBLISH s x", "1 PUBLISH s y", "1 PUBSUB SHARDNUMSUB s t u", "SUNSUBSCRIBE s",
+        "SUNSUBSCRIBE", "SUNSUBSCRIBE", "UNSUBSCRIBE")]
+    [InlineData("SUBSCRIBE a", "PING", "PING x", "PING x y", "GET k", "MULTI", "EXEC", "HELLO 3", "PUBLISH a x", "CLIENT ID", "NONSENSE",
+        "GET", "CLIENT", "RESET", "GET k", "1 PUBLISH a x")]
+    [InlineData("HELLO 3 SETNAME me", "SUBSCRIBE a", "PING", "PING x", "PUBLISH a x", "PSUBSCRIBE a*", "PUBLISH a y", "HELLO 2 SETNAME me",
+        "PING", "HELLO 3", "RESET", "1 PUBLISH a z")]
+    [InlineData("HELLO 3", "CLIENT REPLY OFF", "SUBSCRIBE a", "1 PUBLISH a x", "PUBLISH a y", "GET k", "CLIENT REPLY ON",
+        "CLIENT REPLY SKIP", "SUBSCRIBE b", "PUBLISH b z")]
+    [InlineData("MULTI", "SUBSCRIBE a", "PUBLISH a x", "SSUBSCRIBE s", "PSUBSCRIBE a*", "UNSUBSCRIBE a", "PUNSUBSCRIBE", "PING", "EXEC",
+        "GET k")]
     [InlineData("MULTI", "SUBSCRIBE a", "GET k", "PING", "EXEC", "GET k", "PING", "UNSUBSCRIBE", "GET k")]
-    [InlineData("HELLO 3", "SUBSCRIBE a", "MULTI", "PUBLISH a x", "1 PUBLISH a z", "PUBLISH b x", "EXEC", "MULTI", "PUBLISH a x", "DISCARD", "WATCH k", "1 SET k 1", "MULTI", "PUBLISH a y", "EXEC")]
-    [InlineData("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "PUBLISH a", "SPUBLISH a", "PUBLISH a b c", "PUBSUB", "PUBSUB nonsense", "PUBSUB CHANNELS a b", "PUBSUB SHARDCHANNELS a b", "PUBSUB NUMPAT x", "PUBSUB NUMSUB", "PUBSUB SHARDNUMSUB")]
-    [InlineData("SUBSCRIBE a", "1 PUBSUB CHANNELS", "1 PUBSUB CHANNELS a*", "1 PUBSUB CHANNELS b*", "1 PUBSUB NUMSUB a b a", "1 PUBSUB NUMPAT", "PSUBSCRIBE x* y*", "2 PSUBSCRIBE x*", "1 PUBSUB NUMPAT", "1 PUBSUB SHARDCHANNELS", "QUIT", "1 PUBSUB CHANNELS", "1 PUBSUB NUMPAT")]
-    [InlineData("COMMAND GETKEYS PUBLISH a b", "COMMAND GETKEYS SPUBLISH a b", "COMMAND GETKEYS SSUBSCRIBE a b", "COMMAND GETKEYS SUBSCRIBE a")]
+    [InlineData("HELLO 3", "SUBSCRIBE a", "MULTI", "PUBLISH a x", "1 PUBLISH a z", "PUBLISH b x", "EXEC", "MULTI", "PUBLISH a x",
+        "DISCARD", "WATCH k", "1 SET k 1", "MULTI", "PUBLISH a y", "EXEC")]
+    [InlineData("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "PUBLISH a", "SPUBLISH a", "PUBLISH a b c", "PUBSUB", "PUBSUB nonsense",
+        "PUBSUB CHANNELS a b", "PUBSUB SHARDCHANNELS a b", "PUBSUB NUMPAT x", "PUBSUB NUMSUB", "PUBSUB SHARDNUMSUB")]
+    [InlineData("SUBSCRIBE a", "1 PUBSUB CHANNELS", "1 PUBSUB CHANNELS a*", "1 PUBSUB CHANNELS b*", "1 PUBSUB NUMSUB a b a",
+        "1 PUBSUB NUMPAT", "PSUBSCRIBE x* y*", "2 PSUBSCRIBE x*", "1 PUBSUB NUMPAT", "1 PUBSUB SHARDCHANNELS", "QUIT", "1 PUBSUB CHANNELS",
+            "1 PUBSUB NUMPAT")]
+    [InlineData("COMMAND GETKEYS PUBLISH a b", "COMMAND GETKEYS SPUBLISH a b", "COMMAND GETKEYS SSUBSCRIBE a b",
+        "COMMAND GETKEYS SUBSCRIBE a")]
     public void Scenario_OfMessages_IsSeenAsAtRedis(params string[] requests)
     {
         using var comparison = new PubSubComparison(ClientCount);
@@ -114,7 +126,8 @@ public sealed class PubSubTests
     {
         using var test = new TestEngine();
         var told = new List<string>();
-        test.Engine.OnPublished = (channel, message) => told.Add($"{Encoding.Latin1.GetString(channel)} {Encoding.Latin1.GetString(message)}");
+        test.Engine.OnPublished = (channel, message) => told.Add(
+            $"{Encoding.Latin1.GetString(channel)} {Encoding.Latin1.GetString(message)}");
         using TestClient subscriber = test.Connect();
         subscriber.Send("SUBSCRIBE a");
         Assert.Equal(1, test.Engine.PublishHere("a"u8, "1"u8));
@@ -181,14 +194,17 @@ public sealed class PubSubTests
         {
             // In which order Redis names all of something is not said.
             string name = request[0].ToUpperInvariant();
-            if ((name.EndsWith("UNSUBSCRIBE", StringComparison.Ordinal) && request.Length == 1) || (name == "PUBSUB" && request.Length > 1 && request[1].Contains("CHANNELS", StringComparison.Ordinal))) _hasOrder[client] = false;
+            if ((name.EndsWith("UNSUBSCRIBE", StringComparison.Ordinal) && request.Length == 1)
+                || (name == "PUBSUB" && request.Length > 1 && request[1].Contains("CHANNELS", StringComparison.Ordinal)))
+                _hasOrder[client] = false;
             string text = TestClient.Request(request);
             string own = _clients[client].Raw(text);
             _sockets[client].Send(Encoding.Latin1.GetBytes(text));
             string? difference = null;
             for (int i = 0; i < _clients.Length; i++)
             {
-                string engine = (i == client ? own : "") + (_isClosed[i] ? "" : _clients[i].TakeAll()), redis = Receive(_sockets[i], engine.Length);
+                string engine = (i == client ? own : "") + (_isClosed[i] ? "" : _clients[i].TakeAll()), redis =
+                    Receive(_sockets[i], engine.Length);
                 (engine, redis) = (WithoutId(engine), WithoutId(redis));
                 if (!_hasOrder[client]) (engine, redis) = (Sorted(engine), Sorted(redis));
                 if (engine != redis) difference ??= $"after {string.Join(' ', request)} of client {client} client {i} is sent\nby Redis:  {Shown(redis)}\nby engine: {Shown(engine)}";
@@ -231,7 +247,8 @@ public sealed class PubSubTests
             int received = 0;
             try
             {
-                while (received < bytes && socket.Receive(buffer, received, bytes - received, SocketFlags.None) is > 0 and int more) received += more;
+                while (received < bytes && socket.Receive(buffer, received, bytes - received, SocketFlags.None) is > 0 and int more)
+                    received += more;
             }
             catch (SocketException)
             {

@@ -13,8 +13,10 @@ public sealed unsafe class RequestTests : IDisposable
     [Fact]
     public void Requests_CutAtAnyPlace_GiveTheSameReplies()
     {
-        string requests = "*0\r\n*-1\r\nPING\r\n\r\nset 'in line' \"a\\x41\"\r\n" + TestClient.Request("SET", "a", "value\r\n*1\r\n") + TestClient.Request("get", "a") + TestClient.Request("MULTI")
-            + TestClient.Request("INCR", "n") + TestClient.Request("nonsense", "x") + TestClient.Request("EXEC") + TestClient.Request("GET", "in line") + TestClient.Request("MGET", "a", "none") + TestClient.Request("GET", "");
+        string requests = "*0\r\n*-1\r\nPING\r\n\r\nset 'in line' \"a\\x41\"\r\n" + TestClient.Request("SET", "a", "value\r\n*1\r\n")
+            + TestClient.Request("get", "a") + TestClient.Request("MULTI")
+            + TestClient.Request("INCR", "n") + TestClient.Request("nonsense", "x") + TestClient.Request("EXEC")
+            + TestClient.Request("GET", "in line") + TestClient.Request("MGET", "a", "none") + TestClient.Request("GET", "");
         string expected = _test.Client.Raw(requests);
         byte[] bytes = Encoding.Latin1.GetBytes(requests);
         for (int first = 0; first <= bytes.Length; first++)
@@ -31,10 +33,14 @@ public sealed unsafe class RequestTests : IDisposable
     {
         string[][] lines =
         [
-            ["SET", "a", "1"], ["GET", "a"], ["MULTI"], ["INCR", "a"], ["GET", "a"], ["EXEC"], ["GET", "a"], ["CLIENT", "REPLY", "SKIP"], ["INCR", "a"], ["GET", "a"],
-            ["WATCH", "a"], ["MULTI"], ["SET", "a", "9"], ["DISCARD"], ["GET", "a"], ["nonsense"], ["a-name-that-no-command-has"], ["GET"], ["MSET", .. Enumerable.Range(0, 150).Select(i => $"k{i / 2}")],
-            ["MGET", .. Enumerable.Range(0, 100).Select(i => $"k{i}")], ["CLIENT", "REPLY", "OFF"], ["INCR", "a"], ["CLIENT", "REPLY", "ON"], ["GET", "a"], ["HELLO", "3"], ["GET", "none"], ["HELLO", "2"],
-            ["DEL", "a", "k0"], ["EXISTS", "a", "a"], ["MULTI"], ["nonsense"], ["EXEC"], ["GET", "k1"], ["SET", "k1", new string('v', 70_000)], ["STRLEN", "k1"], ["FLUSHALL"], ["DBSIZE"], ["QUIT"], ["GET", "k1"],
+            ["SET", "a", "1"], ["GET", "a"], ["MULTI"], ["INCR", "a"], ["GET", "a"], ["EXEC"], ["GET", "a"], ["CLIENT", "REPLY", "SKIP"],
+                ["INCR", "a"], ["GET", "a"],
+            ["WATCH", "a"], ["MULTI"], ["SET", "a", "9"], ["DISCARD"], ["GET", "a"], ["nonsense"], ["a-name-that-no-command-has"], ["GET"],
+                ["MSET", .. Enumerable.Range(0, 150).Select(i => $"k{i / 2}")],
+            ["MGET", .. Enumerable.Range(0, 100).Select(i => $"k{i}")], ["CLIENT", "REPLY", "OFF"], ["INCR", "a"],
+                ["CLIENT", "REPLY", "ON"], ["GET", "a"], ["HELLO", "3"], ["GET", "none"], ["HELLO", "2"],
+            ["DEL", "a", "k0"], ["EXISTS", "a", "a"], ["MULTI"], ["nonsense"], ["EXEC"], ["GET", "k1"],
+                ["SET", "k1", new string('v', 70_000)], ["STRLEN", "k1"], ["FLUSHALL"], ["DBSIZE"], ["QUIT"], ["GET", "k1"],
         ];
         foreach (int turns in (int[])[1, 2])
         {
@@ -94,7 +100,9 @@ public sealed unsafe class RequestTests : IDisposable
         const int Bytes = 4096;
         int seed = Environment.TickCount & 0xFFFFF;
         var random = new Random(seed);
-        string[] pieces = ["*", "$", "\r\n", "1", "3", "10", "-1", "GET", "SET", "MULTI", "EXEC", "a", " ", "\"", "'", "\0", "99999999999999999999", "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$3\r\nGET\r\n$1\r\na\r\n", "CLIENT", "SCAN 0", "16777217", "KEYS *"];
+        string[] pieces = ["*", "$", "\r\n", "1", "3", "10", "-1", "GET", "SET", "MULTI", "EXEC", "a", " ", "\"", "'", "\0",
+            "99999999999999999999", "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$3\r\nGET\r\n$1\r\na\r\n", "CLIENT", "SCAN 0",
+                "16777217", "KEYS *"];
         // At the very end of a page behind which nothing may be read.
         byte* pages = Guarded.Allocate(Bytes);
         try
@@ -103,7 +111,8 @@ public sealed unsafe class RequestTests : IDisposable
             {
                 var text = new StringBuilder();
                 int length = random.Next(1, 400);
-                while (text.Length < length) text.Append(random.Next(4) == 0 ? ((char)random.Next(256)).ToString() : pieces[random.Next(pieces.Length)]);
+                while (text.Length < length)
+                    text.Append(random.Next(4) == 0 ? ((char)random.Next(256)).ToString() : pieces[random.Next(pieces.Length)]);
                 byte[] bytes = Encoding.Latin1.GetBytes(text.ToString());
                 byte* at = pages + Bytes - bytes.Length;
                 bytes.CopyTo(new Span<byte>(at, bytes.Length));
@@ -132,7 +141,9 @@ public sealed unsafe class RequestTests : IDisposable
     [Fact]
     public void GetAndSet_OfSmallValues_AllocateNothing()
     {
-        byte[] requests = Encoding.ASCII.GetBytes(string.Concat(Enumerable.Range(0, 16).Select(i => TestClient.Request("SET", $"key:{i}", new string('v', 64)) + TestClient.Request("GET", $"key:{i}"))));
+        byte[] requests = Encoding.ASCII.GetBytes(
+            string.Concat(Enumerable.Range(0, 16)
+                .Select(i => TestClient.Request("SET", $"key:{i}", new string('v', 64)) + TestClient.Request("GET", $"key:{i}"))));
         fixed (byte* at = requests)
         {
             Run(at, requests.Length, 200);
@@ -149,7 +160,8 @@ public sealed unsafe class RequestTests : IDisposable
         }
     }
 
-    private static string WithoutIds(string replies) => System.Text.RegularExpressions.Regex.Replace(replies, @"(?<=\$2\r\nid\r\n:)\d+", "");
+    private static string WithoutIds(string replies) =>
+        System.Text.RegularExpressions.Regex.Replace(replies, @"(?<=\$2\r\nid\r\n:)\d+", "");
 
     private void Run(byte* at, int bytes, int times)
     {

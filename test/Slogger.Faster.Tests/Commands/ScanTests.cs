@@ -89,7 +89,8 @@ public sealed class ScanTests : IDisposable
     [Fact]
     public void Pattern_WithManyStars_EndsSoon()
     {
-        byte[] pattern = Encoding.ASCII.GetBytes(string.Concat(Enumerable.Repeat("*a", 2000)) + "b"), text = Encoding.ASCII.GetBytes(new string('a', 20_000));
+        byte[] pattern = Encoding.ASCII.GetBytes(string.Concat(Enumerable.Repeat("*a", 2000)) + "b"), text =
+            Encoding.ASCII.GetBytes(new string('a', 20_000));
         // Tried in turn for each star this would not end before the sun does.
         Assert.False(Glob.IsMatch(pattern, text));
         Assert.True(Glob.IsMatch(pattern[..^1], text));
@@ -103,7 +104,8 @@ public sealed class ScanTests : IDisposable
         {
             string pattern = string.Concat(Enumerable.Range(0, random.Next(1, 8)).Select(_ => "ab*?"[random.Next(4)]));
             string text = string.Concat(Enumerable.Range(0, random.Next(1, 10)).Select(_ => "ab"[random.Next(2)]));
-            bool expected = Regex.IsMatch(text, $"^{pattern.Replace("*", ".*", StringComparison.Ordinal).Replace("?", ".", StringComparison.Ordinal)}$");
+            bool expected = Regex.IsMatch(
+                text, $"^{pattern.Replace("*", ".*", StringComparison.Ordinal).Replace("?", ".", StringComparison.Ordinal)}$");
             Assert.True(expected == Glob.IsMatch(Encoding.ASCII.GetBytes(pattern), Encoding.ASCII.GetBytes(text)), $"{pattern} {text}");
         }
     }

@@ -11,7 +11,8 @@ internal sealed class TestEngine : IDisposable
 
     public TestEngine(int pageBits = 20, long memoryBytes = 256 << 20, Func<EngineOptions, EngineOptions>? with = null)
     {
-        StoreOptions = new() { Directory = _directory, IndexBytes = 4 << 20, MemoryBytes = memoryBytes, PageBits = pageBits, SegmentBits = Math.Max(24, pageBits) };
+        StoreOptions = new() { Directory = _directory, IndexBytes = 4 << 20, MemoryBytes = memoryBytes, PageBits = pageBits,
+            SegmentBits = Math.Max(24, pageBits) };
         EngineOptions = new() { NowMs = () => NowMs, IsOutOfMemory = () => IsOutOfMemory };
         if (with is not null) EngineOptions = with(EngineOptions);
         Open();

@@ -9,7 +9,8 @@ internal static class KillChild
 {
     public const string Option = "--kill-child";
 
-    public static FasterOptions Options(string directory) => new() { Directory = directory, IndexBytes = 1 << 20, MemoryBytes = 8 << 20, PageBits = 16, SegmentBits = 18 };
+    public static FasterOptions Options(string directory) =>
+        new() { Directory = directory, IndexBytes = 1 << 20, MemoryBytes = 8 << 20, PageBits = 16, SegmentBits = 18 };
 
     /// <summary>DIRECTORY SEED COMMIT_MS: opens the store at its newest commit, in the next world-line.</summary>
     public static async Task<int> RunAsync(string[] args)
@@ -20,7 +21,8 @@ internal static class KillChild
         FasterStore store = FasterStore.OpenAt(Options(args[1]));
         WorldLine line = store.Commits.Count == 0 ? new(1) : store.Commits[^1].Point.WorldLine.Next;
         var load = new PrefixLoad(seed, line);
-        _ = load.Start(store).ContinueWith(t => { Say($"broken {t.Exception!.InnerException}"); Environment.Exit(3); }, TaskContinuationOptions.OnlyOnFaulted);
+        _ = load.Start(store).ContinueWith(t => { Say($"broken {t.Exception!.InnerException}"); Environment.Exit(3); },
+            TaskContinuationOptions.OnlyOnFaulted);
         var done = new Dictionary<WorldPoint, long[]>();
         Say("started");
         while (true)
@@ -42,7 +44,8 @@ internal static class KillChild
     }
 
     // Once, or twice in short succession, to one of the newest commits.
-    private static async Task<WorldLine> GoBack(FasterStore store, PrefixLoad load, WorldLine line, Dictionary<WorldPoint, long[]> done, Random random)
+    private static async Task<WorldLine> GoBack(FasterStore store, PrefixLoad load, WorldLine line, Dictionary<WorldPoint, long[]> done,
+        Random random)
     {
         IReadOnlyList<CommitRecord> commits = [.. store.Commits.Where(c => done.ContainsKey(c.Point))];
         CommitRecord to = commits[^Math.Min(commits.Count, random.Next(1, 3))];
@@ -66,7 +69,8 @@ internal static class KillChild
         return line;
     }
 
-    private static void Say(string word, CommitRecord commit, long[] done) => Say($"{word} {commit.Point.WorldLine.Number} {commit.Point.Version.Number} {string.Join(' ', done)}");
+    private static void Say(string word, CommitRecord commit, long[] done) =>
+        Say($"{word} {commit.Point.WorldLine.Number} {commit.Point.Version.Number} {string.Join(' ', done)}");
 
     // One write to the pipe, at once.
     private static void Say(string text) => Console.Out.WriteLine(text);

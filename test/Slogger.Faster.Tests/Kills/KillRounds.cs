@@ -37,7 +37,8 @@ internal sealed class KillRounds(string root, int seed)
                 return 1;
             }
 
-            if (round % 10 == 0 || round == rounds) Console.WriteLine($"{round} rounds, {kills.Commits} commits reported durable, {kills.Rollbacks} rollbacks, {kills.Operations} operations found and compared, {clock.Elapsed.TotalSeconds:0} s");
+            if (round % 10 == 0 || round == rounds)
+                Console.WriteLine($"{round} rounds, {kills.Commits} commits reported durable, {kills.Rollbacks} rollbacks, {kills.Operations} operations found and compared, {clock.Elapsed.TotalSeconds:0} s");
         }
 
         Directory.Delete(root, recursive: true);
@@ -67,7 +68,8 @@ internal sealed class KillRounds(string root, int seed)
         return wrong;
     }
 
-    private static int Value(string[] args, string name, int otherwise) => Array.IndexOf(args, name) is >= 0 and int at ? int.Parse(args[at + 1], CultureInfo.InvariantCulture) : otherwise;
+    private static int Value(string[] args, string name, int otherwise) =>
+        Array.IndexOf(args, name) is >= 0 and int at ? int.Parse(args[at + 1], CultureInfo.InvariantCulture) : otherwise;
 
     private void Begin()
     {
@@ -81,8 +83,10 @@ internal sealed class KillRounds(string root, int seed)
     {
         var start = new ProcessStartInfo(Environment.ProcessPath!) { RedirectStandardOutput = true, RedirectStandardError = true };
         // Under dotnet itself the program is its first argument.
-        if (Path.GetFileNameWithoutExtension(Environment.ProcessPath) == "dotnet") start.ArgumentList.Add(typeof(KillRounds).Assembly.Location);
-        foreach (string word in new[] { KillChild.Option, _directory, _loadSeed.ToString(CultureInfo.InvariantCulture), intervalMs.ToString(CultureInfo.InvariantCulture) }) start.ArgumentList.Add(word);
+        if (Path.GetFileNameWithoutExtension(Environment.ProcessPath) == "dotnet")
+            start.ArgumentList.Add(typeof(KillRounds).Assembly.Location);
+        foreach (string word in new[] { KillChild.Option, _directory, _loadSeed.ToString(CultureInfo.InvariantCulture),
+            intervalMs.ToString(CultureInfo.InvariantCulture) }) start.ArgumentList.Add(word);
         return Process.Start(start)!;
     }
 
@@ -94,7 +98,8 @@ internal sealed class KillRounds(string root, int seed)
             if (--wanted == 0) said.SetResult();
             if (words[0] is "durable" or "back" && words.Length == 3 + PrefixLoad.Threads)
             {
-                _point = new(new(long.Parse(words[1], CultureInfo.InvariantCulture)), new(long.Parse(words[2], CultureInfo.InvariantCulture)));
+                _point = new(new(long.Parse(words[1], CultureInfo.InvariantCulture)),
+                    new(long.Parse(words[2], CultureInfo.InvariantCulture)));
                 _durable = [.. words.Skip(3).Select(w => long.Parse(w, CultureInfo.InvariantCulture))];
                 if (words[0] == "durable") Commits++;
                 else Rollbacks++;
@@ -110,7 +115,8 @@ internal sealed class KillRounds(string root, int seed)
     {
         using FasterStore store = FasterStore.OpenAt(KillChild.Options(_directory));
         WorldPoint? newest = store.Commits.Count == 0 ? null : store.Commits[^1].Point;
-        if (_point is { } point && (newest is null || newest < point)) wrong.Add($"version {point} was durable, the newest is {newest?.ToString() ?? "none"}");
+        if (_point is { } point && (newest is null || newest < point))
+            wrong.Add($"version {point} was durable, the newest is {newest?.ToString() ?? "none"}");
         (List<string> found, long operations) = new PrefixLoad(_loadSeed, new(1)).Check(store, _durable);
         wrong.AddRange(found);
         Operations += operations;

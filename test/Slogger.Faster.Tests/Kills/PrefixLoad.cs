@@ -38,7 +38,8 @@ internal sealed class PrefixLoad(int seed, WorldLine line)
         return (key, random % 8 == 0 ? null : $"{number}@{line}".PadRight((int)(random >> 40) % 200, '.'));
     }
 
-    public Task Start(FasterStore store) => Task.WhenAll(Enumerable.Range(0, Threads).Select(t => Task.Factory.StartNew(() => Run(store, t), TaskCreationOptions.LongRunning)));
+    public Task Start(FasterStore store) =>
+        Task.WhenAll(Enumerable.Range(0, Threads).Select(t => Task.Factory.StartNew(() => Run(store, t), TaskCreationOptions.LongRunning)));
 
     public void Stop() => _stop = true;
 
@@ -82,7 +83,8 @@ internal sealed class PrefixLoad(int seed, WorldLine line)
                 if (expected != number) continue;
                 long line = Volatile.Read(ref _line);
                 string lines = worker.TryRead(linesKey, buffer, out _, out _) ? Encoding.ASCII.GetString(buffer.Bytes) : "";
-                if (!lines.EndsWith($"|{line}", StringComparison.Ordinal) && !lines.Contains($"|{line}@", StringComparison.Ordinal)) Put(worker, linesKey, $"{lines}|{line}@{number}");
+                if (!lines.EndsWith($"|{line}", StringComparison.Ordinal) && !lines.Contains($"|{line}@", StringComparison.Ordinal))
+                    Put(worker, linesKey, $"{lines}|{line}@{number}");
                 if (Operation(thread, number, line).Value is { } value) Put(worker, keys[key], value);
                 else worker.Remove(keys[key]);
                 Put(worker, countKey, number.ToString(CultureInfo.InvariantCulture));
@@ -119,13 +121,15 @@ internal sealed class PrefixLoad(int seed, WorldLine line)
             all += count;
             keys += count > 0 ? 3 : 0;
             if (count < atLeast[thread]) wrong.Add($"thread {thread}: {atLeast[thread]} operations were durable, {count} are there");
-            if (Count(worker, StampKey(thread), buffer) is var stamp && stamp > upTo) wrong.Add($"thread {thread}: an operation of version {stamp}, in a commit of version {upTo}");
+            if (Count(worker, StampKey(thread), buffer) is var stamp && stamp > upTo)
+                wrong.Add($"thread {thread}: an operation of version {stamp}, in a commit of version {upTo}");
             string lines = worker.TryRead(LinesKey(thread), buffer, out _, out _) ? Encoding.ASCII.GetString(buffer.Bytes) : "";
             string?[] values = StateAfter(thread, count, Begins(lines));
             for (int k = 0; k < Keys; k++)
             {
                 string? found = worker.TryRead(Key(thread, k), buffer, out _, out _) ? Encoding.ASCII.GetString(buffer.Bytes) : null;
-                if (found != values[k]) wrong.Add($"thread {thread} after {count} operations, key {k}: {found ?? "none"}, should be {values[k] ?? "none"}");
+                if (found != values[k]) wrong.Add(
+                    $"thread {thread} after {count} operations, key {k}: {found ?? "none"}, should be {values[k] ?? "none"}");
                 if (found is not null) keys++;
             }
         }
@@ -138,7 +142,8 @@ internal sealed class PrefixLoad(int seed, WorldLine line)
     }
 
     private static List<(long Line, long From)> Begins(string lines) =>
-        [.. lines.Split('|', StringSplitOptions.RemoveEmptyEntries).Select(l => l.Split('@')).Select(p => (long.Parse(p[0], CultureInfo.InvariantCulture), long.Parse(p[1], CultureInfo.InvariantCulture)))];
+        [.. lines.Split('|', StringSplitOptions.RemoveEmptyEntries).Select(l => l.Split('@'))
+            .Select(p => (long.Parse(p[0], CultureInfo.InvariantCulture), long.Parse(p[1], CultureInfo.InvariantCulture)))];
 
     private string?[] StateAfter(int thread, long count, List<(long Line, long From)> begins)
     {

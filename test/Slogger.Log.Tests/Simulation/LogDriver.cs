@@ -233,7 +233,8 @@ internal sealed class LogDriver
     private void AppendHeldCut()
     {
         var last = new WorldPoint(Model.WorldLine, Model.LastVersion);
-        var cut = new WorldPoint(new WorldLine(_random.NextInt64(1, Model.WorldLine.Number + 1)), new Version(_random.NextInt64(1, Model.LastVersion.Number + 2)));
+        var cut = new WorldPoint(new WorldLine(_random.NextInt64(1, Model.WorldLine.Number + 1)),
+            new Version(_random.NextInt64(1, Model.LastVersion.Number + 2)));
         if (cut <= Model.Held || cut > last)
         {
             Assert.Throws<ArgumentException>(() => _log.AppendHeldCut(cut));
@@ -254,10 +255,12 @@ internal sealed class LogDriver
     // As a shipper reads it: from some end of a version on, or from where it has come, up to the end as far as that is there.
     private void Ship()
     {
-        ModelEntry[] ends = [.. Model.Entries.Where(e => e.Boundary.WorldLine == Model.WorldLine && e.Boundary.Offset >= Math.Max(_log.StartOffset, _trimmedTo))];
+        ModelEntry[] ends = [.. Model.Entries.Where(e => e.Boundary.WorldLine == Model.WorldLine
+            && e.Boundary.Offset >= Math.Max(_log.StartOffset, _trimmedTo))];
         if (ends.Length == 0) { return; }
         ModelEntry begin = ends[_random.Next(ends.Length)];
-        LogIndex at = _shipped.WorldLine == Model.WorldLine && _shipped.Offset >= Math.Max(_log.StartOffset, _trimmedTo) && _shipped <= _log.End && _random.Next(2) == 0
+        LogIndex at = _shipped.WorldLine == Model.WorldLine && _shipped.Offset >= Math.Max(_log.StartOffset, _trimmedTo)
+            && _shipped <= _log.End && _random.Next(2) == 0
             ? _shipped : new LogIndex(Model.WorldLine, begin.BytesBefore, begin.Boundary.Version);
         using var pieces = new LogPieces(_log);
         LogIndex limit = _log.End;
@@ -268,11 +271,14 @@ internal sealed class LogDriver
             List<VersionEnd> found = [];
             Assert.True(pieces.Read(at, to, bytes, found));
             Assert.Equal(Model.Bytes.Skip((int)(at.Offset - Model.Origin.Offset)).Take(bytes.Length), bytes);
-            // A log that ends there may be one that this one was, or will be again after a crash: else who ships what is not durable could not say what of it has become so.
-            Assert.True(to.Closed <= _log.DurableEnd.Closed || Model.Entries.First(e => e.Boundary.Version == to.Closed).BytesBefore <= to.Offset, $"the log was never at {to}");
+            // A log that ends there may be one that this one was, or will be again after a crash: else who ships what is not durable could
+            // not say what of it has become so.
+            Assert.True(to.Closed <= _log.DurableEnd.Closed || Model.Entries.First(
+                e => e.Boundary.Version == to.Closed).BytesBefore <= to.Offset, $"the log was never at {to}");
             ModelEntry[] between = [.. Model.Entries.Where(e => e.Boundary.Version > at.Closed && e.Boundary.Version <= to.Closed)];
             Assert.Equal(between.Where(e => !e.IsRun).Select(e => e.Boundary), found.Where(e => !e.IsEmptyRun).Select(e => e.Boundary));
-            Assert.All(found.Where(e => e.IsEmptyRun), run => Assert.Contains(run.Boundary, between.Where(e => e.IsRun).Select(e => e.Boundary)));
+            Assert.All(found.Where(e => e.IsEmptyRun), run =>
+                Assert.Contains(run.Boundary, between.Where(e => e.IsRun).Select(e => e.Boundary)));
             Assert.Equal(to.Closed, found.Count > 0 ? found[^1].Boundary.Version : at.Closed);
             Assert.All(found, e => Assert.InRange(e.Boundary.Offset, e.IsEmptyRun ? 0 : at.Offset, to.Offset));
             at = to;

@@ -43,7 +43,8 @@ internal sealed class LogModel
     public LogModel Copy() => new()
     {
         Origin = Origin, WorldLine = WorldLine, FirstVersion = FirstVersion, ReplicationId = ReplicationId,
-        Bytes = [.. Bytes], Entries = [.. Entries], HeldCuts = [.. HeldCuts], DurableHeld = DurableHeld, DurableOffset = DurableOffset, DurableVersion = DurableVersion,
+        Bytes = [.. Bytes], Entries = [.. Entries], HeldCuts = [.. HeldCuts], DurableHeld = DurableHeld, DurableOffset = DurableOffset,
+            DurableVersion = DurableVersion,
     };
 
     public void AppendRun(Version last, HybridTimestamp time)

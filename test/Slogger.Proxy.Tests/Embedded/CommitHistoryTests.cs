@@ -92,10 +92,12 @@ public sealed class CommitHistoryTests : IDisposable
 
     private CommitHistory Open() => new(_directory, () => [.. _commits]);
 
-    private void Commit(WorldLine line, long version) => _commits.Add(new(Guid.NewGuid(), _commits.Count + 1, new(line, new(version)), 0, 0));
+    private void Commit(WorldLine line, long version) =>
+        _commits.Add(new(Guid.NewGuid(), _commits.Count + 1, new(line, new(version)), 0, 0));
 
     // The commit, and the last version that it stands for.
-    private static (long Commit, long Last) At(CommitHistory history, WorldLine line, long atMost, Func<WorldLine, Version>? lastValid = null)
+    private static (long Commit, long Last) At(CommitHistory history, WorldLine line, long atMost,
+        Func<WorldLine, Version>? lastValid = null)
     {
         KeptState state = history.Latest(line, lastValid ?? (_ => default), new(atMost))!.Value;
         return (state.Commit.Version.Number, state.Last.Number);

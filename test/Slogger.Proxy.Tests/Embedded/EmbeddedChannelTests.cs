@@ -16,7 +16,8 @@ public sealed unsafe class EmbeddedChannelTests : IDisposable
 
     public EmbeddedChannelTests()
     {
-        _store = FasterStore.OpenAt(new FasterOptions { Directory = _directory, MemoryBytes = 64 << 20, PageBits = 22, IndexBytes = 1 << 20 });
+        _store = FasterStore.OpenAt(
+            new FasterOptions { Directory = _directory, MemoryBytes = 64 << 20, PageBits = 22, IndexBytes = 1 << 20 });
         _engine = new CommandEngine(_store, new EngineOptions());
         _channel = new EmbeddedChannel(_events, _engine.Connect());
         _channel.Watch(read: true, write: false);

@@ -1,5 +1,5 @@
-// Bytes that are no requests, held against redis-server: the embedded store behind the front end says the same of them, and closes when Redis does. Each is sent
-// with a request behind it as well: whether that is answered tells whether the connection was closed.
+// Bytes that are no requests, held against redis-server: the embedded store behind the front end says the same of them, and closes when
+// Redis does. Each is sent with a request behind it as well: whether that is answered tells whether the connection was closed.
 using System.Net;
 using System.Net.Sockets;
 using System.Text;
@@ -19,7 +19,8 @@ public sealed class ProtocolErrorTests(ProtocolErrorTests.Servers servers) : ICl
         private readonly RedisServer _redis = new();
         private readonly TestProxy _proxy;
 
-        public Servers() => _proxy = new TestProxy(_redis, TransportKind.Auto, o => o with { Redis = null, Commit = CommitMode.Faster, FasterMemoryBytes = 256 << 20 });
+        public Servers() => _proxy = new TestProxy(_redis, TransportKind.Auto,
+            o => o with { Redis = null, Commit = CommitMode.Faster, FasterMemoryBytes = 256 << 20 });
 
         public int RedisPort => _redis.Port;
 
@@ -35,18 +36,27 @@ public sealed class ProtocolErrorTests(ProtocolErrorTests.Servers servers) : ICl
     public static TheoryData<string> Requests =>
     [
         // Counts.
-        "*\r\n", "*-1\r\n", "*-2147483648\r\n", "*0\r\n", "*-\r\n", "*-0\r\n", "*a\r\n", "*1a\r\n", "* 1\r\n", "*1 \r\n", "*+1\r\n", "*01\r\n", "*00\r\n", "*2147483647\r\n", "*2147483648\r\n",
-        "*9223372036854775807\r\n", "*9223372036854775808\r\n", "*99999999999999999999999\r\n", "*1\n", "*1\r", "*1", "*", "*1\0\r\n", "*\0", "**1\r\n", "*1\rX$4\r\nPING\r\n",
+        "*\r\n", "*-1\r\n", "*-2147483648\r\n", "*0\r\n", "*-\r\n", "*-0\r\n", "*a\r\n", "*1a\r\n", "* 1\r\n", "*1 \r\n", "*+1\r\n",
+            "*01\r\n", "*00\r\n", "*2147483647\r\n", "*2147483648\r\n",
+        "*9223372036854775807\r\n", "*9223372036854775808\r\n", "*99999999999999999999999\r\n", "*1\n", "*1\r", "*1", "*", "*1\0\r\n",
+            "*\0", "**1\r\n", "*1\rX$4\r\nPING\r\n",
         // Lengths.
-        "*1\r\n$\r\n", "*1\r\n$-1\r\n", "*1\r\n$-2\r\n", "*1\r\n$a\r\n", "*1\r\n$4a\r\nPING\r\n", "*1\r\n$04\r\nPING\r\n", "*1\r\n$+4\r\nPING\r\n", "*1\r\n$ 4\r\nPING\r\n", "*1\r\n$4\nPING\r\n",
-        "*2\r\n$4\r\nECHO\r\n$536870912\r\n", "*2\r\n$4\r\nECHO\r\n$536870913\r\n", "*2\r\n$4\r\nECHO\r\n$2147483648\r\n", "*1\r\n$9223372036854775808\r\n", "*1\r\n$99999999999999999999999\r\n", "*1\r\n$4\0\r\nPING\r\n", "*1\r\n$4\rXPING\r\n",
-        "*1\r\n$4\r\nPINGXX", "*1\r\n$4\r\nPING", "*1\r\n$4\r\nPIN\r\n", "*1\r\n$3\r\nPING\r\n", "*1\r\n$5\r\nPING\r\n", "*1\r\n$0\r\n\r\n", "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n",
+        "*1\r\n$\r\n", "*1\r\n$-1\r\n", "*1\r\n$-2\r\n", "*1\r\n$a\r\n", "*1\r\n$4a\r\nPING\r\n", "*1\r\n$04\r\nPING\r\n",
+            "*1\r\n$+4\r\nPING\r\n", "*1\r\n$ 4\r\nPING\r\n", "*1\r\n$4\nPING\r\n",
+        "*2\r\n$4\r\nECHO\r\n$536870912\r\n", "*2\r\n$4\r\nECHO\r\n$536870913\r\n", "*2\r\n$4\r\nECHO\r\n$2147483648\r\n",
+            "*1\r\n$9223372036854775808\r\n", "*1\r\n$99999999999999999999999\r\n", "*1\r\n$4\0\r\nPING\r\n", "*1\r\n$4\rXPING\r\n",
+        "*1\r\n$4\r\nPINGXX", "*1\r\n$4\r\nPING", "*1\r\n$4\r\nPIN\r\n", "*1\r\n$3\r\nPING\r\n", "*1\r\n$5\r\nPING\r\n",
+            "*1\r\n$0\r\n\r\n", "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n",
         // No length.
-        "*1\r\n+4\r\nPING\r\n", "*1\r\n:4\r\nPING\r\n", "*1\r\nPING\r\n", "*1\r\n\r\n", "*1\r\n\n", "*1\r\n\0\r\n", "*1\r\n*1\r\n", "*1\r\n\xff\r\n", "*1\r\n'\r\n", "*1\r\n\\\r\n", "*1\r\nx", "*1\r\nx\r",
-        "*2\r\n$4\r\nECHO\r\nx\r\n", "*2\r\n$4\r\nECHO\r\n$\r\n", "*2\r\n$4\r\nECHO\r\n$-1\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\nx\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$-5\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n\n",
+        "*1\r\n+4\r\nPING\r\n", "*1\r\n:4\r\nPING\r\n", "*1\r\nPING\r\n", "*1\r\n\r\n", "*1\r\n\n", "*1\r\n\0\r\n", "*1\r\n*1\r\n",
+            "*1\r\n\xff\r\n", "*1\r\n'\r\n", "*1\r\n\\\r\n", "*1\r\nx", "*1\r\nx\r",
+        "*2\r\n$4\r\nECHO\r\nx\r\n", "*2\r\n$4\r\nECHO\r\n$\r\n", "*2\r\n$4\r\nECHO\r\n$-1\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\nx\r\n",
+            "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$-5\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n\n",
         // Lines.
-        "PING\n", "PING\r\n", "PING\r\r\n", "\r\n", "\n", " \r\n", "\t\v\r\n", "  PING  \r\n", "\"PING\r\n", "'PING\r\n", "PING \"a\r\n", "PING 'a\r\n", "PING \"a\"b\r\n", "PING 'a'b\r\n", "PING \"a\" 'b\r\n",
-        "PING a\"b\"\r\n", "ECHO \"\\x41\\n\\\"\"\r\n", "ECHO 'a\\'b'\r\n", "\"PING\"\r\n", "\"\"\r\n", "'' PING\r\n", "\0PING\r\n", "PING\0\r\n", "PI\0NG\r\n", "$4\r\nPING\r\n", "+PING\r\n", "-1\r\n", "PING\r", "PING",
+        "PING\n", "PING\r\n", "PING\r\r\n", "\r\n", "\n", " \r\n", "\t\v\r\n", "  PING  \r\n", "\"PING\r\n", "'PING\r\n", "PING \"a\r\n",
+            "PING 'a\r\n", "PING \"a\"b\r\n", "PING 'a'b\r\n", "PING \"a\" 'b\r\n",
+        "PING a\"b\"\r\n", "ECHO \"\\x41\\n\\\"\"\r\n", "ECHO 'a\\'b'\r\n", "\"PING\"\r\n", "\"\"\r\n", "'' PING\r\n", "\0PING\r\n",
+            "PING\0\r\n", "PI\0NG\r\n", "$4\r\nPING\r\n", "+PING\r\n", "-1\r\n", "PING\r", "PING",
         "POST / HTTP/1.1\r\n", "Host: x\r\n", "GET / HTTP/1.1\r\n", "\xff\xfe\r\n",
     ];
 
@@ -69,7 +79,8 @@ public sealed class ProtocolErrorTests(ProtocolErrorTests.Servers servers) : ICl
         foreach (int more in (int[])[-1000, 40_000])
         {
             string digits = new('1', LineMax + more);
-            foreach (string start in (string[])["", "*", "*1\r\n$", "*1\r\n:", "*1\r\nx", "*2\r\n$4\r\nECHO\r\n$", "*2\r\n$4\r\nECHO\r\nx", "ECHO \""])
+            foreach (string start in (string[])["", "*", "*1\r\n$", "*1\r\n:", "*1\r\nx", "*2\r\n$4\r\nECHO\r\n$", "*2\r\n$4\r\nECHO\r\nx",
+                "ECHO \""])
             {
                 Check(start + digits);
                 Check(Ping + start + digits);
@@ -114,8 +125,10 @@ public sealed class ProtocolErrorTests(ProtocolErrorTests.Servers servers) : ICl
     [Fact]
     public void Requests_Mutilated_AreAnsweredAsByRedis()
     {
-        string[] requests = [Ping, "PING\r\n", "*2\r\n$4\r\nECHO\r\n$5\r\nthere\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nvv\r\n", "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "ECHO \"a b\"\r\n", "ECHO 'x'\r\n", "*-1\r\n", "\r\n"];
-        string[] pieces = ["*", "$", "\r", "\n", "\r\n", "-", "0", "1", "9", " ", "\"", "'", "\\", "\0", "x", "\xff", "*1\r\n", "$1\r\n", "999999999999"];
+        string[] requests = [Ping, "PING\r\n", "*2\r\n$4\r\nECHO\r\n$5\r\nthere\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nvv\r\n",
+            "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "ECHO \"a b\"\r\n", "ECHO 'x'\r\n", "*-1\r\n", "\r\n"];
+        string[] pieces = ["*", "$", "\r", "\n", "\r\n", "-", "0", "1", "9", " ", "\"", "'", "\\", "\0", "x", "\xff", "*1\r\n", "$1\r\n",
+            "999999999999"];
         for (int seed = 1; seed <= 1000; seed++)
         {
             var random = new Random(seed);
@@ -143,7 +156,8 @@ public sealed class ProtocolErrorTests(ProtocolErrorTests.Servers servers) : ICl
     // All that is answered until the connection is closed, be it because no more comes.
     private static string Exchange(int port, string request, bool ends = true)
     {
-        using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveTimeout = RespConnection.PatienceMilliseconds, SendTimeout = RespConnection.PatienceMilliseconds };
+        using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true,
+            ReceiveTimeout = RespConnection.PatienceMilliseconds, SendTimeout = RespConnection.PatienceMilliseconds };
         socket.Connect(new IPEndPoint(IPAddress.Loopback, port));
         try
         {
@@ -170,7 +184,8 @@ public sealed class ProtocolErrorTests(ProtocolErrorTests.Servers servers) : ICl
 
     private static string Show(string text)
     {
-        string shown = string.Concat(text.Select(c => c switch { '\r' => "\\r", '\n' => "\\n", < ' ' or > '~' => $"\\x{(int)c:x2}", _ => c.ToString() }));
+        string shown = string.Concat(
+            text.Select(c => c switch { '\r' => "\\r", '\n' => "\\n", < ' ' or > '~' => $"\\x{(int)c:x2}", _ => c.ToString() }));
         return shown.Length <= 400 ? $"[{shown}]" : $"[{shown[..200]}...{shown[^200..]}]";
     }
 }

@@ -45,10 +45,12 @@ public sealed class AdminTests
     private static List<ClientLine> List(RespConnection client, params string[] rest) =>
         ClientLine.Parse(System.Text.Encoding.Latin1.GetBytes(client.Call(["CLIENT", "LIST", .. rest])));
 
-    private static ClientLine LineOf(RespConnection asking, RespConnection client) => List(asking).Single(l => l.Address == AddressOf(client));
+    private static ClientLine LineOf(RespConnection asking, RespConnection client) =>
+        List(asking).Single(l => l.Address == AddressOf(client));
 
     private static long Connected(RespConnection client) => long.Parse(
-        client.Call("INFO", "clients").Split("\r\n").Single(l => l.StartsWith("connected_clients:", StringComparison.Ordinal)).Split(':')[1], CultureInfo.InvariantCulture);
+        client.Call("INFO", "clients").Split("\r\n").Single(l => l.StartsWith("connected_clients:", StringComparison.Ordinal))
+            .Split(':')[1], CultureInfo.InvariantCulture);
 
     [Theory]
     [MemberData(nameof(Stores))]
@@ -62,15 +64,18 @@ public sealed class AdminTests
         Assert.Equal(
             new[] { asking, shared, subscribed, direct }.Select(AddressOf).Order(),
             lines.Select(l => l.Address).Order());
-        Assert.All(lines, l => Assert.Equal($"127.0.0.1:{(l.Address == AddressOf(direct) ? pair.Redis.Port : pair.Proxy.Port)}", l["laddr"]));
+        Assert.All(lines, l => Assert.Equal($"127.0.0.1:{(l.Address == AddressOf(direct) ? pair.Redis.Port : pair.Proxy.Port)}",
+            l["laddr"]));
         Assert.Equal("set", LineOf(asking, shared)["cmd"]);
         Assert.Equal(4, Connected(asking));
         Assert.Equal([AddressOf(subscribed)], List(asking, "TYPE", "pubsub").Select(l => l.Address));
         string id = LineOf(asking, shared)["id"];
         Assert.Equal([AddressOf(shared)], List(asking, "ID", id).Select(l => l.Address));
-        Assert.Equal(AddressOf(shared), ClientLine.Parse(System.Text.Encoding.Latin1.GetBytes(shared.Call("CLIENT", "INFO"))).Single().Address);
+        Assert.Equal(AddressOf(shared), ClientLine.Parse(System.Text.Encoding.Latin1.GetBytes(shared.Call("CLIENT", "INFO")))
+            .Single().Address);
         Assert.Equal(":0\r\n", asking.Call("CLIENT", "UNBLOCK", id));
-        Assert.StartsWith("-ERR The client ID you want redirect to does not exist", asking.Call("CLIENT", "TRACKING", "ON", "REDIRECT", id), StringComparison.Ordinal);
+        Assert.StartsWith("-ERR The client ID you want redirect to does not exist",
+            asking.Call("CLIENT", "TRACKING", "ON", "REDIRECT", id), StringComparison.Ordinal);
     }
 
     [Theory]
@@ -82,7 +87,8 @@ public sealed class AdminTests
         HashSet<string> before = [.. List(direct).Select(l => l["id"])];
         (string[] Request, string Answer)[] forms =
         [
-            (["ID", "{id}"], ":1\r\n"), (["{addr}"], "+OK\r\n"), (["ADDR", "{addr}", "LADDR", "127.0.0.1:{port}"], ":1\r\n"), (["ADDR", "{addr}", "USER", "default", "SKIPME", "no"], ":1\r\n"),
+            (["ID", "{id}"], ":1\r\n"), (["{addr}"], "+OK\r\n"), (["ADDR", "{addr}", "LADDR", "127.0.0.1:{port}"], ":1\r\n"),
+                (["ADDR", "{addr}", "USER", "default", "SKIPME", "no"], ":1\r\n"),
         ];
         foreach ((string[] request, string answer) in forms)
         {
@@ -128,7 +134,8 @@ public sealed class AdminTests
         using RespConnection client = pair.Client(), direct = pair.Redis.Connect();
         string[] requests =
         [
-            "KILL", "KILL ID 10 wrong", "KILL ID x", "KILL ID 0", "KILL TYPE wrong", "KILL USER nobody", "KILL SKIPME maybe", "KILL ID 1 ADDR",
+            "KILL", "KILL ID 10 wrong", "KILL ID x", "KILL ID 0", "KILL TYPE wrong", "KILL USER nobody", "KILL SKIPME maybe",
+                "KILL ID 1 ADDR",
             "KILL 1.2.3.4:5", "LIST TYPE wrong", "LIST ID x", "LIST ID", "LIST ID 281474976710656 x", "INFO x",
         ];
         foreach (string request in requests)
@@ -174,11 +181,15 @@ public sealed class AdminTests
         {
             line = monitor.Read();
             commands.Add(line[(line.IndexOf("] ", StringComparison.Ordinal) + 2)..].TrimEnd());
-            if (commands[^1] == "\"INCR\" \"n\"" && commands.Count > 6) { Assert.Contains($"[3 {AddressOf(one)}]", line, StringComparison.Ordinal); }
+            if (commands[^1] == "\"INCR\" \"n\"" && commands.Count > 6)
+            {
+                Assert.Contains($"[3 {AddressOf(one)}]", line, StringComparison.Ordinal);
+            }
         }
         while (!line.Contains("\"end\"", StringComparison.Ordinal));
         Assert.Equal(
-            ["\"SELECT\" \"3\"", "\"INCR\" \"n\"", "\"INCR\" \"n\"", "\"SELECT\" \"4\"", "\"INCRBY\" \"n\" \"2\"", "\"INCR\" \"n\"", "\"CLIENT\" \"ID\"", "\"INCR\" \"n\"", "\"ECHO\" \"end\""],
+            ["\"SELECT\" \"3\"", "\"INCR\" \"n\"", "\"INCR\" \"n\"", "\"SELECT\" \"4\"", "\"INCRBY\" \"n\" \"2\"", "\"INCR\" \"n\"",
+                "\"CLIENT\" \"ID\"", "\"INCR\" \"n\"", "\"ECHO\" \"end\""],
             commands);
     }
 
@@ -224,7 +235,8 @@ public sealed class AdminTests
         using RespConnection busy = pair.Client(), idle = pair.Client(), subscribed = pair.Client();
         subscribed.Call("SUBSCRIBE", "c");
         Assert.Equal("+OK\r\n", busy.Call("CONFIG", "SET", "timeout", "1"));
-        Task<string> end = Task.Factory.StartNew(idle.ReadToEnd, TestContext.Current.CancellationToken, TaskCreationOptions.LongRunning, TaskScheduler.Default);
+        Task<string> end = Task.Factory.StartNew(idle.ReadToEnd, TestContext.Current.CancellationToken, TaskCreationOptions.LongRunning,
+            TaskScheduler.Default);
         while (!end.IsCompleted)
         {
             Assert.Equal("+PONG\r\n", busy.Call("PING"));
@@ -284,8 +296,10 @@ public sealed class AdminTests
         client.Call("SLOWLOG", "RESET");
         client.Call("CONFIG", "RESETSTAT");
         Assert.Equal("+OK\r\n", monitor.Call("MONITOR"));
-        // The name is set where ordinary requests go; a request that needs a connection of its own takes it there, and so does what follows a transaction.
-        string[][] requests = [["CLIENT", "SETNAME", "me"], ["EVAL", "return 1", "0"], ["MULTI"], ["CLIENT", "SETNAME", "you"], ["EXEC"], ["CLIENT", "GETNAME"], ["ECHO", "end"]];
+        // The name is set where ordinary requests go; a request that needs a connection of its own takes it there, and so does what follows
+        // a transaction.
+        string[][] requests = [["CLIENT", "SETNAME", "me"], ["EVAL", "return 1", "0"], ["MULTI"], ["CLIENT", "SETNAME", "you"], ["EXEC"],
+            ["CLIENT", "GETNAME"], ["ECHO", "end"]];
         foreach (string[] request in requests) { client.Call(request); }
         var shown = new List<string>();
         do

@@ -14,7 +14,8 @@ public sealed class BigValueTests(BothTransports servers, ITestOutputHelper outp
     [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
     public async Task Value_Of512Megabytes_GoesThereAndBackBesideASlowReader(TransportKind transport)
     {
-        using RespConnection big = servers.Fresh(transport), small = servers.Proxy(transport).Connect(), slow = servers.Proxy(transport).Connect();
+        using RespConnection big = servers.Fresh(transport), small = servers.Proxy(transport).Connect(), slow = servers.Proxy(transport)
+            .Connect();
         Task setting = Task.Factory.StartNew(() =>
         {
             byte[] piece = new byte[1 << 20];
@@ -55,11 +56,15 @@ public sealed class BigValueTests(BothTransports servers, ITestOutputHelper outp
     [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
     public void ClientOutputLimit_Exceeded_ClosesThatClientOnly(TransportKind transport)
     {
-        using TestProxy proxy = new(servers.Redis, transport, o => o with { ClientOutputLimitBytes = 8 << 20, OutputMemoryLimitBytes = 64 << 20 });
+        using TestProxy proxy = new(servers.Redis, transport,
+            o => o with { ClientOutputLimitBytes = 8 << 20, OutputMemoryLimitBytes = 64 << 20 });
         using RespConnection other = proxy.Connect(), never = proxy.Connect();
         other.Call("SET", "mb", new string('m', 1 << 20));
         for (int i = 0; i < 40; i++) { never.Send("GET", "mb"); }
-        for (int i = 0; i < 200 && !proxy.Log.Contains("--client-output-limit", StringComparison.Ordinal); i++) { Assert.StartsWith("$1048576", other.Call("GET", "mb"), StringComparison.Ordinal); }
+        for (int i = 0; i < 200 && !proxy.Log.Contains("--client-output-limit", StringComparison.Ordinal); i++)
+        {
+            Assert.StartsWith("$1048576", other.Call("GET", "mb"), StringComparison.Ordinal);
+        }
         Assert.Contains("--client-output-limit", proxy.Log, StringComparison.Ordinal);
         Assert.ThrowsAny<IOException>(() =>
         {
@@ -72,7 +77,8 @@ public sealed class BigValueTests(BothTransports servers, ITestOutputHelper outp
     [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
     public void OutputMemoryLimit_Exceeded_ClosesTheOneWithTheMost(TransportKind transport)
     {
-        using TestProxy proxy = new(servers.Redis, transport, o => o with { ClientOutputLimitBytes = 30 << 20, OutputMemoryLimitBytes = 32 << 20 });
+        using TestProxy proxy = new(servers.Redis, transport,
+            o => o with { ClientOutputLimitBytes = 30 << 20, OutputMemoryLimitBytes = 32 << 20 });
         using RespConnection other = proxy.Connect(), much = proxy.Connect(), little = proxy.Connect(), redis = servers.Redis.Connect();
         other.Call("SET", "mb", new string('m', 1 << 20));
         long before = Sent();
@@ -90,6 +96,7 @@ public sealed class BigValueTests(BothTransports servers, ITestOutputHelper outp
         for (int i = 0; i < 20; i++) { Assert.Equal(1 << 20, little.ReadBulkLength()); }
 
         // What Redis has given out.
-        long Sent() => long.Parse(redis.Call("INFO", "stats").Split("total_net_output_bytes:")[1].Split('\r')[0], CultureInfo.InvariantCulture);
+        long Sent() => long.Parse(redis.Call("INFO", "stats").Split("total_net_output_bytes:")[1].Split('\r')[0],
+            CultureInfo.InvariantCulture);
     }
 }

@@ -5,7 +5,8 @@ namespace Slogger.Proxy.Tests.FrontEnd;
 
 public sealed class ClientLineTests
 {
-    private const string Line = "id=7 addr=/a b/c:0 laddr=/a b/c:0 fd=8 name=x age=3 idle=1 flags=PU db=2 cmd=subscribe user=default redir=-1 resp=2";
+    private const string Line =
+        "id=7 addr=/a b/c:0 laddr=/a b/c:0 fd=8 name=x age=3 idle=1 flags=PU db=2 cmd=subscribe user=default redir=-1 resp=2";
 
     [Fact]
     public void Fields_OfALineWithSpacesInItsAddresses_AreReadAndChanged()
@@ -17,7 +18,8 @@ public sealed class ClientLineTests
         line["laddr"] = "127.0.0.1:6";
         line["resp"] = "3";
         line["id"] = "70";
-        Assert.Equal("id=70 addr=127.0.0.1:5 laddr=127.0.0.1:6 fd=8 name=x age=3 idle=1 flags=PU db=2 cmd=subscribe user=default redir=-1 resp=3", line.Text);
+        Assert.Equal("id=70 addr=127.0.0.1:5 laddr=127.0.0.1:6 fd=8 name=x age=3 idle=1 flags=PU db=2 cmd=subscribe user=default "
+            + "redir=-1 resp=3", line.Text);
     }
 
     [Theory]
@@ -26,7 +28,8 @@ public sealed class ClientLineTests
     [InlineData("S", ClientType.Replica)]
     [InlineData("M", ClientType.Master)]
     [InlineData("Px", ClientType.PubSub)]
-    internal void Type_FromFlags_IsAsInRedis(string flags, ClientType type) => Assert.Equal(type, new ClientLine($"id=1 flags={flags} db=0").Type);
+    internal void Type_FromFlags_IsAsInRedis(string flags, ClientType type) =>
+        Assert.Equal(type, new ClientLine($"id=1 flags={flags} db=0").Type);
 
     [Theory]
     [InlineData("$", "")]

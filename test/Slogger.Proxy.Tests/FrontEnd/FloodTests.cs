@@ -15,7 +15,8 @@ public sealed class FloodTests(BothTransports servers) : IClassFixture<BothTrans
     public void RequestsThatNeverCome_TooMuchTogether_TheLargestIsClosed(TransportKind transport)
     {
         servers.Fresh(transport).Dispose();
-        using TestProxy proxy = new(servers.Redis, transport, o => o with { ClientOutputLimitBytes = 16 * Megabyte, OutputMemoryLimitBytes = 16 * Megabyte });
+        using TestProxy proxy = new(servers.Redis, transport,
+            o => o with { ClientOutputLimitBytes = 16 * Megabyte, OutputMemoryLimitBytes = 16 * Megabyte });
         using RespConnection other = proxy.Connect(), largest = proxy.Connect(), blocked = proxy.Connect();
         // It waits, and is read on meanwhile.
         blocked.Send("BLPOP", "none", "0");
@@ -68,7 +69,8 @@ public sealed class FloodTests(BothTransports servers) : IClassFixture<BothTrans
 
                 proxied.SendRaw(RespConnection.Request("LLEN", "list"));
                 string first = proxied.Read();
-                Assert.True(command switch { "RPUSH" => first == $":{arguments}\r\n", "CONFIG" => first == "*0\r\n", _ => first.StartsWith("-ERR wrong number", StringComparison.Ordinal) }, first);
+                Assert.True(command switch { "RPUSH" => first == $":{arguments}\r\n", "CONFIG" => first == "*0\r\n", _ =>
+                    first.StartsWith("-ERR wrong number", StringComparison.Ordinal) }, first);
                 Assert.Equal($":{arguments}\r\n", proxied.Read());
             }
 
@@ -103,7 +105,10 @@ public sealed class FloodTests(BothTransports servers) : IClassFixture<BothTrans
         long most = 0;
         while (!reading.IsCompleted)
         {
-            foreach (string field in direct.Call("CLIENT", "LIST").Split(' ').Where(f => f.StartsWith("omem=", StringComparison.Ordinal))) { most = Math.Max(most, long.Parse(field["omem=".Length..])); }
+            foreach (string field in direct.Call("CLIENT", "LIST").Split(' ').Where(f => f.StartsWith("omem=", StringComparison.Ordinal)))
+            {
+                most = Math.Max(most, long.Parse(field["omem=".Length..]));
+            }
             Assert.Equal("$1\r\n1\r\n", other.Call("GET", "small"));
         }
 

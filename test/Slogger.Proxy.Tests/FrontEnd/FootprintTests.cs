@@ -143,9 +143,11 @@ public sealed class FootprintTests(BothTransports servers, ITestOutputHelper out
             listener.Bind(new IPEndPoint(IPAddress.Loopback, 0));
             listener.Listen(1024);
             Address = listener.LocalEndPoint!;
-            var options = new ServeOptions { DataDirectory = "/nowhere", Metadata = MetadataSpec.SqliteFile("/nowhere/m"), Commit = CommitMode.None };
+            var options = new ServeOptions { DataDirectory = "/nowhere", Metadata = MetadataSpec.SqliteFile("/nowhere/m"),
+                Commit = CommitMode.None };
             IPoller poller = OperatingSystem.IsLinux() ? new EpollPoller() : new SocketPoller();
-            _loop = new FrontEndLoop(poller, new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)), new PassThroughShard(options, NullLogger.Instance), new FrontEndLimits());
+            _loop = new FrontEndLoop(poller, new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)),
+                new PassThroughShard(options, NullLogger.Instance), new FrontEndLimits());
             _ask = () =>
             {
                 _allocated = GC.GetAllocatedBytesForCurrentThread();
@@ -169,7 +171,8 @@ public sealed class FootprintTests(BothTransports servers, ITestOutputHelper out
             return client;
         }
 
-        /// <summary>Bytes that the loop's thread allocates for some work. That is done again if the loop has asked Redis for its settings meanwhile, as it does each half a minute.</summary>
+        /// <summary>Bytes that the loop's thread allocates for some work. That is done again if the loop has asked Redis for its settings
+        /// meanwhile, as it does each half a minute.</summary>
         public long AllocatedBy(Action work)
         {
             for (int tries = 1; ; tries++)
@@ -185,7 +188,8 @@ public sealed class FootprintTests(BothTransports servers, ITestOutputHelper out
         private string SettingsAsked()
         {
             using RespConnection direct = RespConnection.To(new IPEndPoint(IPAddress.Loopback, _redis.Port));
-            return direct.Call("INFO", "commandstats").Split("\r\n").SingleOrDefault(l => l.StartsWith("cmdstat_config|get:", StringComparison.Ordinal)) ?? "";
+            return direct.Call("INFO", "commandstats").Split("\r\n")
+                .SingleOrDefault(l => l.StartsWith("cmdstat_config|get:", StringComparison.Ordinal)) ?? "";
         }
 
         private long Allocated()

@@ -23,10 +23,12 @@ public sealed class HaltTests
         listener.Bind(new IPEndPoint(IPAddress.Loopback, 0));
         listener.Listen();
         EndPoint address = listener.LocalEndPoint!;
-        var options = new ServeOptions { DataDirectory = "/nowhere", Metadata = MetadataSpec.SqliteFile("/nowhere/m"), Commit = CommitMode.None };
+        var options = new ServeOptions { DataDirectory = "/nowhere", Metadata = MetadataSpec.SqliteFile("/nowhere/m"),
+            Commit = CommitMode.None };
         // Not disposed: a halted loop keeps its thread until the process has ended.
         var loop = new FrontEndLoop(
-            transport == TransportKind.Epoll ? new EpollPoller() : new SocketPoller(), new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)),
+            transport == TransportKind.Epoll ? new EpollPoller() : new SocketPoller(),
+                new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)),
             new PassThroughShard(options, NullLogger.Instance), new FrontEndLimits());
         loop.Post(() =>
         {
@@ -39,7 +41,8 @@ public sealed class HaltTests
             loop.Run();
             Volatile.Write(ref hasEnded, true);
         }) { IsBackground = true }.Start();
-        using RespConnection client = RespConnection.To(address), blocked = RespConnection.To(address), subscribed = RespConnection.To(address);
+        using RespConnection client = RespConnection.To(address), blocked = RespConnection.To(address), subscribed =
+            RespConnection.To(address);
         Assert.Equal("+PONG\r\n", client.Call("PING"));
         Assert.StartsWith("*3\r\n", subscribed.Call("SUBSCRIBE", "c"), StringComparison.Ordinal);
         blocked.Send("BLPOP", "list", "0");

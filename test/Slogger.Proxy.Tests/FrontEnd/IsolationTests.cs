@@ -81,7 +81,8 @@ public sealed partial class IsolationTests(BothTransports servers, ITestOutputHe
             foreach (string reply in expected)
             {
                 string answer = client.Read();
-                Assert.True(answer.StartsWith(reply, StringComparison.Ordinal), $"client {id} step {step} db {db} protocol {protocol}: expected {reply} got {answer}");
+                Assert.True(answer.StartsWith(reply, StringComparison.Ordinal),
+                    $"client {id} step {step} db {db} protocol {protocol}: expected {reply} got {answer}");
             }
         }
     }

@@ -1,5 +1,5 @@
-// The connection that carries the markers breaks with a marker on its way. Redis may execute it when what was forwarded later, on other connections,
-// is done: whoever reads the stream then would take that marker for the end of its version.
+// The connection that carries the markers breaks with a marker on its way. Redis may execute it when what was forwarded later, on other
+// connections, is done: whoever reads the stream then would take that marker for the end of its version.
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
@@ -11,14 +11,17 @@ public sealed class LostMarkerTests
 {
     private static readonly TimeSpan Patience = TimeSpan.FromMilliseconds(RespConnection.PatienceMilliseconds);
 
-    public static TheoryData<TransportKind, bool> Carriers => [.. BothTransports.Transports.SelectMany(t => (TheoryDataRow<TransportKind, bool>[])[(t.Data, false), (t.Data, true)])];
+    public static TheoryData<TransportKind, bool> Carriers =>
+        [.. BothTransports.Transports.SelectMany(t => (TheoryDataRow<TransportKind, bool>[])[(t.Data, false), (t.Data, true)])];
 
     [Theory]
     [MemberData(nameof(Carriers))]
     public async Task Marker_LostOnItsWay_IsExecutedBeforeWhatFollowsOrNever(TransportKind transport, bool isControl)
     {
         // Where the default user may not send markers nobody shares, and a connection of the proxy's own user carries them.
-        string[] users = isControl ? ["--user", .. "default on nopass ~* &* +@all -spublish".Split(' '), "--user", .. "slogger on >own ~* &* +@all".Split(' ')] : [];
+        string[] users = isControl
+            ? ["--user", .. "default on nopass ~* &* +@all -spublish".Split(' '), "--user", .. "slogger on >own ~* &* +@all".Split(' ')]
+            : [];
         using var redis = new RedisServer(tls: null, users);
         string password = Path.Combine(redis.Directory, "password");
         await File.WriteAllTextAsync(password, "own\n", TestContext.Current.CancellationToken);
@@ -54,5 +57,6 @@ public sealed class LostMarkerTests
         Assert.DoesNotContain("executed late", proxy.Log, StringComparison.Ordinal);
     }
 
-    private static void AssertCommits(RespConnection client) => Assert.EndsWith(":1\r\n", client.Call("DPR.WAIT", "*", "20000"), StringComparison.Ordinal);
+    private static void AssertCommits(RespConnection client) =>
+        Assert.EndsWith(":1\r\n", client.Call("DPR.WAIT", "*", "20000"), StringComparison.Ordinal);
 }

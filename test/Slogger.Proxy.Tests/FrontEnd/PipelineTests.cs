@@ -33,8 +33,10 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
         using RespConnection client = servers.Fresh(transport);
         string[][] commands =
         [
-            ["SET", "a", "1"], ["MULTI"], ["INCR", "a"], ["EXEC"], ["GET", "a"], ["RPUSH", "l", "x", "y"], ["BLPOP", "l", "0"], ["GET", "a"],
-            ["EVAL", "return redis.call('INCR', KEYS[1])", "1", "a"], ["GET", "a"], ["WATCH", "a"], ["SET", "a", "9"], ["MULTI"], ["GET", "a"], ["EXEC"], ["GET", "a"],
+            ["SET", "a", "1"], ["MULTI"], ["INCR", "a"], ["EXEC"], ["GET", "a"], ["RPUSH", "l", "x", "y"], ["BLPOP", "l", "0"],
+                ["GET", "a"],
+            ["EVAL", "return redis.call('INCR', KEYS[1])", "1", "a"], ["GET", "a"], ["WATCH", "a"], ["SET", "a", "9"], ["MULTI"],
+                ["GET", "a"], ["EXEC"], ["GET", "a"],
         ];
         client.SendRaw(string.Concat(commands.Select(c => Encoding.Latin1.GetString(RespConnection.Request(c)))));
         string[] expected =
@@ -50,9 +52,11 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
     public void HalfClose_AfterRequests_StillGetsAllReplies(TransportKind transport)
     {
         using RespConnection client = servers.Fresh(transport);
-        client.SendRaw(string.Concat(Enumerable.Repeat("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n", 5000)) + "*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n*1\r\n$4\r\nEXEC\r\n*2\r\n$3\r\nGET\r\n$1\r\nn\r\n*1\r\n$4\r\nPI");
+        client.SendRaw(string.Concat(Enumerable.Repeat("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n", 5000))
+            + "*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n*1\r\n$4\r\nEXEC\r\n*2\r\n$3\r\nGET\r\n$1\r\nn\r\n*1\r\n$4\r\nPI");
         client.EndSending();
-        string expected = string.Concat(Enumerable.Range(1, 5000).Select(i => $":{i}\r\n")) + "+OK\r\n+QUEUED\r\n*1\r\n:5001\r\n$4\r\n5001\r\n";
+        string expected = string.Concat(Enumerable.Range(1, 5000).Select(i => $":{i}\r\n"))
+            + "+OK\r\n+QUEUED\r\n*1\r\n:5001\r\n$4\r\n5001\r\n";
         Assert.Equal(expected, client.ReadToEnd());
     }
 
@@ -82,7 +86,8 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
             client.Send("UNSUBSCRIBE");
             for (int i = 2; i >= 0; i--) { Assert.EndsWith($":{i}\r\n", client.Read(), StringComparison.Ordinal); }
             Assert.Equal(2, client.SegmentsReceived - before);
-            client.SendRaw(string.Concat(Pipelined("SUBSCRIBE", "d"), Pipelined("PING"), Pipelined("PSUBSCRIBE", "e", "f"), Pipelined("QUIT")));
+            client.SendRaw(string.Concat(Pipelined("SUBSCRIBE", "d"), Pipelined("PING"), Pipelined("PSUBSCRIBE", "e", "f"),
+                Pipelined("QUIT")));
             string end = client.ReadToEnd();
             Assert.EndsWith(":3\r\n+OK\r\n", end, StringComparison.Ordinal);
             Assert.Equal(3, client.SegmentsReceived - before);
@@ -97,7 +102,8 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
         servers.Fresh(transport).Dispose();
         string[][] cases =
         [
-            ["ECHO", "a"], ["MULTI"], ["BLPOP", "none", "0.01"], ["CLIENT", "SETNAME", "a"], ["SELECT", "1"], ["RESET"], ["EVAL", "return 1", "0"], ["WATCH", "k"], ["DPR.WAIT", "*", "0"],
+            ["ECHO", "a"], ["MULTI"], ["BLPOP", "none", "0.01"], ["CLIENT", "SETNAME", "a"], ["SELECT", "1"], ["RESET"],
+                ["EVAL", "return 1", "0"], ["WATCH", "k"], ["DPR.WAIT", "*", "0"],
         ];
         foreach (string[] before in cases)
         {
@@ -109,7 +115,8 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
                 client.SendRaw(Pipelined(before) + Pipelined("QUIT"));
                 Assert.EndsWith("\r\n+OK\r\n", client.ReadToEnd(), StringComparison.Ordinal);
                 segments = client.SegmentsReceived - segments;
-                Assert.True(segments == 1, $"{before[0]} and QUIT came in {segments} segments {(client == direct ? "from Redis" : "from the proxy")}");
+                Assert.True(segments == 1,
+                    $"{before[0]} and QUIT came in {segments} segments {(client == direct ? "from Redis" : "from the proxy")}");
             }
         }
     }
@@ -120,7 +127,8 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
     [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
     public void Inline_MixedWithArrays_IsAnsweredAsByRedis(TransportKind transport)
     {
-        string bytes = "PING\r\nset a \"x \\x41\"\n\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nget a\r\n*0\r\n*-1\r\nECHO ''\r\nMULTI\r\nincr n\r\nEXEC\r\nNOSUCH 'a b'\r\nGET \"a\"x\r\n";
+        string bytes = "PING\r\nset a \"x \\x41\"\n\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nget a\r\n*0\r\n*-1\r\nECHO ''\r\nMULTI\r\nincr "
+            + "n\r\nEXEC\r\nNOSUCH 'a b'\r\nGET \"a\"x\r\n";
         using RespConnection client = servers.Fresh(transport), raw = servers.Redis.Connect();
         client.SendRaw(bytes);
         string answer = client.ReadToEnd();
@@ -136,9 +144,11 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
     {
         string[][] commands =
         [
-            ["SET", "a", "1"], ["CLIENT", "REPLY", "SKIP"], ["INCR", "a"], ["GET", "a"], ["CLIENT", "REPLY", "OFF"], ["INCR", "a"], ["BLPOP", "x", "0.01"],
+            ["SET", "a", "1"], ["CLIENT", "REPLY", "SKIP"], ["INCR", "a"], ["GET", "a"], ["CLIENT", "REPLY", "OFF"], ["INCR", "a"],
+                ["BLPOP", "x", "0.01"],
             ["MULTI"], ["INCR", "a"], ["EXEC"], ["INCR", "a"], ["CLIENT", "REPLY", "SKIP"], ["CLIENT", "REPLY", "ON"], ["GET", "a"],
-            ["CLIENT", "REPLY", "SKIP"], ["EVAL", "return 7", "0"], ["GET", "a"], ["CLIENT", "REPLY", "SKIP"], ["NOSUCHCOMMAND"], ["GET", "a"], ["QUIT"],
+            ["CLIENT", "REPLY", "SKIP"], ["EVAL", "return 7", "0"], ["GET", "a"], ["CLIENT", "REPLY", "SKIP"], ["NOSUCHCOMMAND"],
+                ["GET", "a"], ["QUIT"],
         ];
         string bytes = string.Concat(commands.Select(c => Encoding.Latin1.GetString(RespConnection.Request(c))));
         using RespConnection client = servers.Fresh(transport), raw = servers.Redis.Connect();
@@ -181,8 +191,10 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
     {
         string[][] commands =
         [
-            ["SET", "a", "0"], ["SELECT", "3"], ["HELLO", "3"], ["SET", "a", "3"], ["CLIENT", "SETNAME", "x"], ["MULTI"], ["INCR", "a"], ["RESET"], ["GET", "a"],
-            ["CLIENT", "GETNAME"], ["HGETALL", "h"], ["SELECT", "2"], ["RESET"], ["GET", "a"], ["SUBSCRIBE", "c"], ["RESET"], ["GET", "a"], ["EXEC"], ["QUIT"],
+            ["SET", "a", "0"], ["SELECT", "3"], ["HELLO", "3"], ["SET", "a", "3"], ["CLIENT", "SETNAME", "x"], ["MULTI"], ["INCR", "a"],
+                ["RESET"], ["GET", "a"],
+            ["CLIENT", "GETNAME"], ["HGETALL", "h"], ["SELECT", "2"], ["RESET"], ["GET", "a"], ["SUBSCRIBE", "c"], ["RESET"], ["GET", "a"],
+                ["EXEC"], ["QUIT"],
         ];
         string[] answers = new string[2];
         for (int i = 0; i < 2; i++)

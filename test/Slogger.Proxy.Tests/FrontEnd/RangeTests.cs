@@ -60,9 +60,12 @@ public sealed class RangeTests(RangeServers servers, ITestOutputHelper output) :
     [Theory]
     [InlineData("SET a 1|GET a|SET bb 1|GET m0|GET m/", "+OK|$1|+OK|MOVED 3|$-1")]
     [InlineData("MGET a aa|MGET a b|MGET {z}a {z}b|MGET x y|MSET b 1 lll 2|MSET b 1 m 2", "*2|CROSSSLOT|MOVED 4|MOVED 4|+OK|CROSSSLOT")]
-    [InlineData("MULTI|SET b 1|SET c 2|EXEC|MULTI|SET b 1|SET m 2|EXEC|MULTI|SET x 1|EXEC", "+OK|+QUEUED|+QUEUED|*2|+OK|+QUEUED|+QUEUED|CROSSSLOT|+OK|MOVED 4|EXECABORT")]
-    [InlineData("EVAL x 1 x|EVAL 'return' 2 b c|EVAL x 2 b m|OBJECT ENCODING x|XREAD STREAMS b m 0 0|BLPOP x 1|COPY b x", "MOVED 4|ERR|CROSSSLOT|MOVED 4|CROSSSLOT|MOVED 4|CROSSSLOT")]
-    [InlineData("CLUSTER KEYSLOT a|CLUSTER KEYSLOT m0z|CLUSTER KEYSLOT {a}z|CLUSTER GETKEYSINSLOT 5 1|CLUSTER COUNTKEYSINSLOT 4", ":0|:3|:4|ERR|:0")]
+    [InlineData("MULTI|SET b 1|SET c 2|EXEC|MULTI|SET b 1|SET m 2|EXEC|MULTI|SET x 1|EXEC",
+        "+OK|+QUEUED|+QUEUED|*2|+OK|+QUEUED|+QUEUED|CROSSSLOT|+OK|MOVED 4|EXECABORT")]
+    [InlineData("EVAL x 1 x|EVAL 'return' 2 b c|EVAL x 2 b m|OBJECT ENCODING x|XREAD STREAMS b m 0 0|BLPOP x 1|COPY b x",
+        "MOVED 4|ERR|CROSSSLOT|MOVED 4|CROSSSLOT|MOVED 4|CROSSSLOT")]
+    [InlineData("CLUSTER KEYSLOT a|CLUSTER KEYSLOT m0z|CLUSTER KEYSLOT {a}z|CLUSTER GETKEYSINSLOT 5 1|CLUSTER COUNTKEYSINSLOT 4",
+        ":0|:3|:4|ERR|:0")]
     [InlineData("SSUBSCRIBE x|SPUBLISH x m|SPUBLISH b m|WATCH b c|WATCH x", "MOVED 4|MOVED 4|:0|+OK|MOVED 4")]
     public void Requests_OfRanges_AreServedSentOnOrRefused(string requests, string expected)
     {
@@ -71,7 +74,10 @@ public sealed class RangeTests(RangeServers servers, ITestOutputHelper output) :
         foreach ((string reply, string begins) in replies.Zip(expected.Split('|')))
         {
             Assert.StartsWith(char.IsAsciiLetter(begins[0]) ? "-" + begins : begins, reply, StringComparison.Ordinal);
-            if (begins.StartsWith("MOVED", StringComparison.Ordinal)) { Assert.Equal($"-{begins} 127.0.0.1:{servers.Proxies[1].Port}\r\n", reply); }
+            if (begins.StartsWith("MOVED", StringComparison.Ordinal))
+            {
+                Assert.Equal($"-{begins} 127.0.0.1:{servers.Proxies[1].Port}\r\n", reply);
+            }
         }
     }
 
@@ -119,8 +125,10 @@ public sealed class RangeTests(RangeServers servers, ITestOutputHelper output) :
     [Fact]
     public void Pipeline_CutAnywhere_HasTheSameAnswers()
     {
-        byte[] bytes = [.. RespConnection.Request("GET", "x"), .. RespConnection.Request("ECHO", "1"), .. RespConnection.Request("MGET", "b", "m"), .. RespConnection.Request("EXISTS", "lll", "c")];
-        string[] expected = [$"-MOVED 4 127.0.0.1:{servers.Proxies[1].Port}\r\n", "$1\r\n1\r\n", "-CROSSSLOT Keys in request are not in the same range partition\r\n", ":"];
+        byte[] bytes = [.. RespConnection.Request("GET", "x"), .. RespConnection.Request("ECHO", "1"),
+            .. RespConnection.Request("MGET", "b", "m"), .. RespConnection.Request("EXISTS", "lll", "c")];
+        string[] expected = [$"-MOVED 4 127.0.0.1:{servers.Proxies[1].Port}\r\n", "$1\r\n1\r\n",
+            "-CROSSSLOT Keys in request are not in the same range partition\r\n", ":"];
         using RespConnection proxy = servers.Proxies[0].Connect();
         for (int cut = 1; cut < bytes.Length; cut++)
         {
@@ -145,5 +153,6 @@ public sealed class RangeTests(RangeServers servers, ITestOutputHelper output) :
     private static int Slow(string key) => RangeServers.Splits.Count(s => string.CompareOrdinal(s, key) <= 0);
 
     // Often a split key, or what begins with one.
-    private static string RandomKey(Random random) => string.Concat(Enumerable.Range(0, random.Next(4)).Select(_ => "abm0x~"[random.Next(6)]));
+    private static string RandomKey(Random random) =>
+        string.Concat(Enumerable.Range(0, random.Next(4)).Select(_ => "abm0x~"[random.Next(6)]));
 }

@@ -23,22 +23,30 @@ public sealed partial class ReplyTests(Certificates certificates) : IClassFixtur
         ["shared"] = ([], []),
         ["dedicated"] = (["WATCH w"], ["SUBSCRIBE ch", "PUBLISH ch m", "UNSUBSCRIBE"]),
         ["subscribed"] = (["SUBSCRIBE ch", "PSUBSCRIBE c*", "SSUBSCRIBE s"],
-            ["PUBLISH ch m", "SPUBLISH s m", "SUBSCRIBE ch2", "UNSUBSCRIBE ch2", "PING", "MULTI", "PUBLISH ch m", "LRANGE message 0 -1", "EXEC", "SUNSUBSCRIBE", "PUNSUBSCRIBE"]),
+            ["PUBLISH ch m", "SPUBLISH s m", "SUBSCRIBE ch2", "UNSUBSCRIBE ch2", "PING", "MULTI", "PUBLISH ch m", "LRANGE message 0 -1",
+                "EXEC", "SUNSUBSCRIBE", "PUNSUBSCRIBE"]),
         ["tracking"] = (["CLIENT TRACKING ON"], ["GET k", "SET k v", "MGET k big", "FLUSHDB"]),
-        ["tracking, subscribed"] = (["CLIENT TRACKING ON", "SUBSCRIBE ch"], ["GET k", "SET k v", "MULTI", "PUBLISH ch m", "GET k", "EXEC", "SET k v"]),
+        ["tracking, subscribed"] =
+            (["CLIENT TRACKING ON", "SUBSCRIBE ch"], ["GET k", "SET k v", "MULTI", "PUBLISH ch m", "GET k", "EXEC", "SET k v"]),
         ["in MULTI"] = (["MULTI"], ["EXEC"]),
         ["monitor"] = (["MONITOR"], []),
     };
 
     private static readonly string[] Requests =
     [
-        .. "string integer double null array set map attrib push verbatim true false bignum".Split(' ').Select(kind => $"DEBUG PROTOCOL {kind}"),
-        "LPOS nokey a COUNT 0", "XINFO GROUPS stream", "SLOWLOG GET", "PUBSUB CHANNELS none", "GET nokey", "GET big", "GET empty", "HGETALL nokey", "SMEMBERS nokey",
-        "LRANGE message 0 -1", "LRANGE subscribe 0 -1", "LRANGE unsubscribe 0 -1", "LRANGE invalidate 0 -1", "HGETALL hash", "ZRANGE zset 0 -1 WITHSCORES", "ZSCORE zset a", "GEOPOS nokey a",
-        "XRANGE stream - +", "BLPOP nokey 0.01", "GET hash", "NOSUCH command", "COMMAND INFO nosuch get", "CONFIG GET maxmemory-policy", "SET new v", "EXISTS new",
-        "EVAL return{ok='1_x'} 0", "EVAL return{ok='1.123456_'} 0", "EVAL return{} 0", "EVAL return{{},{false},{{}}} 0", "EVAL return{err='MY_error'} 0", "EVAL redis.setresp(3);return{double=3.5} 0", "EVAL redis.setresp(3);return{map={a={}}} 0",
+        .. "string integer double null array set map attrib push verbatim true false bignum".Split(' ')
+            .Select(kind => $"DEBUG PROTOCOL {kind}"),
+        "LPOS nokey a COUNT 0", "XINFO GROUPS stream", "SLOWLOG GET", "PUBSUB CHANNELS none", "GET nokey", "GET big", "GET empty",
+            "HGETALL nokey", "SMEMBERS nokey",
+        "LRANGE message 0 -1", "LRANGE subscribe 0 -1", "LRANGE unsubscribe 0 -1", "LRANGE invalidate 0 -1", "HGETALL hash",
+            "ZRANGE zset 0 -1 WITHSCORES", "ZSCORE zset a", "GEOPOS nokey a",
+        "XRANGE stream - +", "BLPOP nokey 0.01", "GET hash", "NOSUCH command", "COMMAND INFO nosuch get", "CONFIG GET maxmemory-policy",
+            "SET new v", "EXISTS new",
+        "EVAL return{ok='1_x'} 0", "EVAL return{ok='1.123456_'} 0", "EVAL return{} 0", "EVAL return{{},{false},{{}}} 0",
+            "EVAL return{err='MY_error'} 0", "EVAL redis.setresp(3);return{double=3.5} 0", "EVAL redis.setresp(3);return{map={a={}}} 0",
         "EVAL redis.setresp(3);return{set={a=true}} 0", "EVAL redis.setresp(3);return{big_number='12345678901234567890'} 0",
-        "EVAL redis.setresp(3);return{verbatim_string={string='x',format='txt'}} 0", "EVAL redis.setresp(3);return{false,true} 0", "EVAL redis.setresp(3);return(nil) 0",
+        "EVAL redis.setresp(3);return{verbatim_string={string='x',format='txt'}} 0", "EVAL redis.setresp(3);return{false,true} 0",
+            "EVAL redis.setresp(3);return(nil) 0",
         "EVAL redis.setresp(3);return(redis.call('hgetall','hash')) 0", "EVAL redis.setresp(3);return(redis.call('zscore','zset','a')) 0",
     ];
 
@@ -88,7 +96,8 @@ public sealed partial class ReplyTests(Certificates certificates) : IClassFixtur
         }
     }
 
-    public static TheoryData<int, string> Kinds => [.. States.Keys.SelectMany(state => (TheoryDataRow<int, string>[])[new(2, state), new(3, state)])];
+    public static TheoryData<int, string> Kinds =>
+        [.. States.Keys.SelectMany(state => (TheoryDataRow<int, string>[])[new(2, state), new(3, state)])];
 
     // One piece ends in a reply, and the next one has the rest of it and others: at every byte of each reply in one of the rounds.
     [Theory]
@@ -131,9 +140,11 @@ public sealed partial class ReplyTests(Certificates certificates) : IClassFixtur
         using var redis = new RedisServer(options: ["--slowlog-log-slower-than", "-1"]);
         using var proxy = new TestProxy(redis, TransportKind.Auto, o => o with
         {
-            ClientTls = new ClientTlsOptions { Listen = [ListenAddress.Tcp("127.0.0.1", 0)], CertificateFile = certificates.ServerFile, KeyFile = certificates.ServerKeyFile },
+            ClientTls = new ClientTlsOptions { Listen = [ListenAddress.Tcp("127.0.0.1", 0)], CertificateFile = certificates.ServerFile,
+                KeyFile = certificates.ServerKeyFile },
         });
-        var anything = new SslClientAuthenticationOptions { TargetHost = "localhost", RemoteCertificateValidationCallback = (_, _, _, _) => true };
+        var anything = new SslClientAuthenticationOptions { TargetHost = "localhost",
+            RemoteCertificateValidationCallback = (_, _, _, _) => true };
         foreach (int protocol in (int[])[2, 3])
         {
             foreach (string state in States.Keys)
@@ -179,11 +190,13 @@ public sealed partial class ReplyTests(Certificates certificates) : IClassFixtur
             SetUp(redis);
             using RespConnection subscriber = connect(), client = connect(), direct = redis.Connect();
             string id = subscriber.Call("CLIENT", "ID")[1..^2];
-            string text = subscriber.Call("SUBSCRIBE", "__redis__:invalidate") + client.Call("CLIENT", "TRACKING", "ON", "REDIRECT", id) + client.Call("GET", "big");
+            string text = subscriber.Call("SUBSCRIBE", "__redis__:invalidate") + client.Call("CLIENT", "TRACKING", "ON", "REDIRECT", id)
+                + client.Call("GET", "big");
             direct.Call("SET", "big", "b");
             text += subscriber.Read() + subscriber.Call("PING") + client.Call("MGET", "big", "empty");
             direct.Call("FLUSHALL");
-            return text + subscriber.Read() + client.Call("CLIENT", "TRACKING", "OFF") + client.Call("GET", "big") + subscriber.Call("UNSUBSCRIBE") + subscriber.Call("LRANGE", "message", "0", "-1");
+            return text + subscriber.Read() + client.Call("CLIENT", "TRACKING", "OFF") + client.Call("GET", "big")
+                + subscriber.Call("UNSUBSCRIBE") + subscriber.Call("LRANGE", "message", "0", "-1");
         }
     }
 
@@ -222,7 +235,8 @@ public sealed partial class ReplyTests(Certificates certificates) : IClassFixtur
         using var redis = new RedisServer();
         using var relay = new SplittingRelay(redis);
         using var proxy = new TestProxy(redis, TransportKind.Epoll, o => o with { Redis = ListenAddress.Unix(relay.Path) });
-        string[] requests = ["SUBSCRIBE ch", "GET big", "MULTI", "PUBLISH ch a", "HELLO 2", "PUBLISH ch b", "PUBLISH ch c", "EXEC", "PUBLISH ch d", "PING"];
+        string[] requests = ["SUBSCRIBE ch", "GET big", "MULTI", "PUBLISH ch a", "HELLO 2", "PUBLISH ch b", "PUBLISH ch c", "EXEC",
+            "PUBLISH ch d", "PING"];
         string expected = All(redis.Connect);
         foreach (SplittingRelay.Cuts? cut in (SplittingRelay.Cuts?[])[null, SplittingRelay.EachByte])
         {
@@ -252,7 +266,8 @@ public sealed partial class ReplyTests(Certificates certificates) : IClassFixtur
         client.Call("HELLO", "3");
         client.Call("SUBSCRIBE", "ch");
         Assert.Equal("+OK\r\n", client.Call("MULTI"));
-        Assert.StartsWith("-ERR SLOGGER HELLO 2 cannot be queued in a transaction of a connection that is subscribed", client.Call("HELLO", "2"), StringComparison.Ordinal);
+        Assert.StartsWith("-ERR SLOGGER HELLO 2 cannot be queued in a transaction of a connection that is subscribed",
+            client.Call("HELLO", "2"), StringComparison.Ordinal);
         Assert.StartsWith("-EXECABORT", client.Call("EXEC"), StringComparison.Ordinal);
         Assert.Equal(":1\r\n", direct.Call("PUBLISH", "ch", "m"));
         Assert.Equal(">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n", client.Read());
@@ -264,7 +279,8 @@ public sealed partial class ReplyTests(Certificates certificates) : IClassFixtur
 
     // What Redis does not know it does not queue.
     private static string[] RequestsOf(int protocol, string state) =>
-        [$"HELLO {protocol}", .. States[state].Begin, .. Requests.Where(r => state != "in MULTI" || !r.StartsWith("NOSUCH", StringComparison.Ordinal)), .. States[state].Also];
+        [$"HELLO {protocol}", .. States[state].Begin,
+            .. Requests.Where(r => state != "in MULTI" || !r.StartsWith("NOSUCH", StringComparison.Ordinal)), .. States[state].Also];
 
     // Without what is expected it is found out: what comes before the answer to a last question.
     private static string[] Ask(RedisServer redis, Func<RespConnection> connect, string[] requests, string[]? expected)
@@ -323,8 +339,10 @@ public sealed partial class ReplyTests(Certificates certificates) : IClassFixtur
         while (direct.Call("PUBSUB", "NUMSUB", "ch") != "*2\r\n$2\r\nch\r\n:0\r\n") { Thread.Sleep(1); }
         string[] commands =
         [
-            "FLUSHALL", "XADD stream 1-1 f v", $"SET big {new string('b', 300)}", "SET empty e", "SETRANGE empty 0 x", "HSET hash f 1", "ZADD zset 1.5 a 2 b",
-            "RPUSH message message ch m", "RPUSH subscribe subscribe ch m", "RPUSH unsubscribe unsubscribe ch m", "RPUSH invalidate invalidate k",
+            "FLUSHALL", "XADD stream 1-1 f v", $"SET big {new string('b', 300)}", "SET empty e", "SETRANGE empty 0 x", "HSET hash f 1",
+                "ZADD zset 1.5 a 2 b",
+            "RPUSH message message ch m", "RPUSH subscribe subscribe ch m", "RPUSH unsubscribe unsubscribe ch m",
+                "RPUSH invalidate invalidate k",
         ];
         foreach (string command in commands) { Assert.NotEqual('-', direct.Call(command.Split(' '))[0]); }
     }

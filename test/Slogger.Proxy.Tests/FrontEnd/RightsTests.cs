@@ -61,7 +61,8 @@ public sealed class RightsTests
     [MemberData(nameof(Refused))]
     public void Multi_ThatRedisRefuses_BeginsNoTransaction(bool needsPassword, string requests)
     {
-        string[] users = ["--user", .. $"default on {(needsPassword ? ">d" : "nopass")} ~* &* +@all".Split(' '), "--user", .. "bob on >b ~* &* +@all -multi".Split(' ')];
+        string[] users = ["--user", .. $"default on {(needsPassword ? ">d" : "nopass")} ~* &* +@all".Split(' '), "--user",
+            .. "bob on >b ~* &* +@all -multi".Split(' ')];
         byte[] all = [.. requests.Split('|').SelectMany(r => RespConnection.Request(r.Split(' ')))];
         string expected = Ask(redis => redis.Connect());
         foreach (TransportKind transport in (TransportKind[])[TransportKind.Epoll, TransportKind.Sockets])
@@ -88,7 +89,11 @@ public sealed class RightsTests
                 foreach (string request in requests.Split('|'))
                 {
                     client.Send(request.Split(' '));
-                    if (request != "CLIENT REPLY OFF" && !(request == "SET a 1" && requests.Contains("REPLY OFF", StringComparison.Ordinal))) { replies.Add(client.Read()); }
+                    if (request != "CLIENT REPLY OFF"
+                        && !(request == "SET a 1" && requests.Contains("REPLY OFF", StringComparison.Ordinal)))
+                    {
+                        replies.Add(client.Read());
+                    }
                 }
                 return WithoutId(string.Concat(replies));
             }

@@ -16,10 +16,13 @@ public sealed class SlotTests(SlotServers servers, ITestOutputHelper output) : I
     [InlineData("MSET b 1 {b}2 2|MGET b {b}2|MGET b c|MGET b a|MGET a d|MGET a {a}2|DEL b a|EXISTS b c")]
     [InlineData("GET|GET a b|MSET a 1 b|SET a|NOSUCH a|OBJECT|OBJECT ENCODING a|OBJECT ENCODING b|OBJECT NONSENSE a")]
     [InlineData("EVAL x 1 a|EVAL x 2 b c|EVAL x 2 a d|EVALSHA 0000000000000000000000000000000000000000 1 a|FCALL f 1 a|EVAL x 5 a")]
-    [InlineData("BLPOP a 0.01|BLPOP b c 0.01|BLPOP b 0.01|XREAD STREAMS a 0|XREAD STREAMS b a 0 0|XREAD BLOCK 1 STREAMS b 0|BLMOVE b a LEFT LEFT 0.01")]
-    [InlineData("SUNIONSTORE {b}d b|SUNIONSTORE a b|ZUNIONSTORE b 2 {b}1 a|ZUNIONSTORE a 1 {a}1|SORT b STORE a|GEORADIUS a 1 2 3 km|SMOVE b a m")]
+    [InlineData("BLPOP a 0.01|BLPOP b c 0.01|BLPOP b 0.01|XREAD STREAMS a 0|XREAD STREAMS b a 0 0|XREAD BLOCK 1 STREAMS b 0|BLMOVE b a "
+        + "LEFT LEFT 0.01")]
+    [InlineData("SUNIONSTORE {b}d b|SUNIONSTORE a b|ZUNIONSTORE b 2 {b}1 a|ZUNIONSTORE a 1 {a}1|SORT b STORE a|GEORADIUS a 1 2 3 "
+        + "km|SMOVE b a m")]
     [InlineData("SORT b BY w_*|SORT b GET o_*|SORT b GET #|SORT b BY nosort|SORT b LIMIT 0 1|SORT a BY w_*|SORT_RO b GET x|SORT b BY")]
-    [InlineData("SELECT 0|SELECT 1|SELECT 99|SELECT x|SELECT|SWAPDB 0 1|SWAPDB 0|MOVE b 1|MOVE a 1|MOVE b|COPY b {b}1 DB 1|COPY b {b}1 DB 0|COPY b a|COPY b {b}1")]
+    [InlineData("SELECT 0|SELECT 1|SELECT 99|SELECT x|SELECT|SWAPDB 0 1|SWAPDB 0|MOVE b 1|MOVE a 1|MOVE b|COPY b {b}1 DB 1|COPY b {b}1 DB "
+        + "0|COPY b a|COPY b {b}1")]
     [InlineData("MULTI|WATCH b|SET c 1|EXEC|GET c")]
     [InlineData("WATCH b|WATCH a|WATCH b a|UNWATCH|MULTI|SET b 1|EXEC")]
     [InlineData("MULTI|SET b 1|GET b|EXEC|GET b")]
@@ -32,8 +35,10 @@ public sealed class SlotTests(SlotServers servers, ITestOutputHelper output) : I
     [InlineData("MULTI|EVAL x 1 a|EXEC|MULTI|EVAL x 1 b|SET c 1|EXEC|MULTI|BLPOP b 1|EXEC|MULTI|WATCH a|EXEC")]
     [InlineData("MULTI|NOSUCH b|EXEC|MULTI|GET|EXEC")]
     [InlineData("CLUSTER KEYSLOT a|CLUSTER KEYSLOT {x}y|CLUSTER KEYSLOT|CLUSTER NONSENSE|CLUSTER|READONLY|READWRITE|ASKING|READONLY x")]
-    [InlineData("SET b 1|SET {b}2 1|SET c 1|CLUSTER COUNTKEYSINSLOT 3300|CLUSTER COUNTKEYSINSLOT 1|CLUSTER COUNTKEYSINSLOT 16384|CLUSTER COUNTKEYSINSLOT x|CLUSTER COUNTKEYSINSLOT -1")]
-    [InlineData("SET b 1|SET c 1|CLUSTER GETKEYSINSLOT 3300 10|CLUSTER GETKEYSINSLOT 3300 0|CLUSTER GETKEYSINSLOT 1 10|CLUSTER GETKEYSINSLOT 3300 -1|CLUSTER GETKEYSINSLOT 16384 1|CLUSTER GETKEYSINSLOT 1 x")]
+    [InlineData("SET b 1|SET {b}2 1|SET c 1|CLUSTER COUNTKEYSINSLOT 3300|CLUSTER COUNTKEYSINSLOT 1|CLUSTER COUNTKEYSINSLOT 16384|CLUSTER "
+        + "COUNTKEYSINSLOT x|CLUSTER COUNTKEYSINSLOT -1")]
+    [InlineData("SET b 1|SET c 1|CLUSTER GETKEYSINSLOT 3300 10|CLUSTER GETKEYSINSLOT 3300 0|CLUSTER GETKEYSINSLOT 1 10|CLUSTER "
+        + "GETKEYSINSLOT 3300 -1|CLUSTER GETKEYSINSLOT 16384 1|CLUSTER GETKEYSINSLOT 1 x")]
     [InlineData("SSUBSCRIBE a|SPUBLISH a m|SPUBLISH b m|SSUBSCRIBE b c|PUBLISH a m")]
     [InlineData("ASKING|GET a|READONLY|GET a|GET b")]
     [InlineData("get a|Mget b {b}1 a|sEt b 1|select 1|cluster keyslot a|multi|set b 1|set c 1|exec")]
@@ -63,7 +68,8 @@ public sealed class SlotTests(SlotServers servers, ITestOutputHelper output) : I
     {
         foreach (string what in (string[])["SLOTS", "SHARDS"])
         {
-            string expected = Shape(Talk(node: true, protocol, "CLUSTER " + what)), found = Shape(Talk(node: false, protocol, "CLUSTER " + what));
+            string expected = Shape(Talk(node: true, protocol, "CLUSTER " + what)), found =
+                Shape(Talk(node: false, protocol, "CLUSTER " + what));
             Assert.Equal(expected, found);
         }
     }
@@ -104,7 +110,8 @@ public sealed class SlotTests(SlotServers servers, ITestOutputHelper output) : I
                 };
                 bytes.AddRange(RespConnection.Request(request));
                 int slot = HashSlot.Of(Encoding.ASCII.GetBytes(key)).Number;
-                expected.Add(request[0] == "ECHO" ? $"${$"{i}".Length}\r\n{i}\r\n" : slot > 8191 ? $"-MOVED {slot} 127.0.0.1:port1\r\n" : request[0] == "SET" ? "+OK\r\n" : $":{i}\r\n");
+                expected.Add(request[0] == "ECHO" ? $"${$"{i}".Length}\r\n{i}\r\n"
+                    : slot > 8191 ? $"-MOVED {slot} 127.0.0.1:port1\r\n" : request[0] == "SET" ? "+OK\r\n" : $":{i}\r\n");
             }
             for (int at = 0; at < bytes.Count;)
             {
@@ -145,7 +152,10 @@ public sealed class SlotTests(SlotServers servers, ITestOutputHelper output) : I
     {
         servers.Clear();
         using RespConnection proxy = servers.First.Connect();
-        foreach (string request in (string[])["SET a 1", "EVAL redis.call('set',KEYS[1],1) 1 a", "LPUSH a 1", "MSET a 1 {a}2 2"]) { Assert.StartsWith("-MOVED", proxy.Call(request.Split(' ')), StringComparison.Ordinal); }
+        foreach (string request in (string[])["SET a 1", "EVAL redis.call('set',KEYS[1],1) 1 a", "LPUSH a 1", "MSET a 1 {a}2 2"])
+        {
+            Assert.StartsWith("-MOVED", proxy.Call(request.Split(' ')), StringComparison.Ordinal);
+        }
         using RespConnection direct = servers.FirstStore.Connect();
         Assert.Equal(":0\r\n", direct.Call("DBSIZE"));
     }

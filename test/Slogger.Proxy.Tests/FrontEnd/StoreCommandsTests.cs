@@ -24,7 +24,8 @@ public sealed class StoreCommandsTests
         foreach ((string name, string flags) in commands)
         {
             string[] each = flags.Split(' ', StringSplitOptions.RemoveEmptyEntries);
-            text.Append($"*5\r\n${name.Length}\r\n{name}\r\n:-2\r\n*{each.Length}\r\n").Append(string.Concat(each.Select(f => $"+{f}\r\n"))).Append(":1\r\n%1\r\n+x\r\n*-1\r\n");
+            text.Append($"*5\r\n${name.Length}\r\n{name}\r\n:-2\r\n*{each.Length}\r\n").Append(string.Concat(each.Select(f => $"+{f}\r\n")))
+                .Append(":1\r\n%1\r\n+x\r\n*-1\r\n");
         }
         return Encoding.Latin1.GetBytes(text.ToString());
     }
@@ -32,9 +33,11 @@ public sealed class StoreCommandsTests
     [Fact]
     public void Unknown_ModulesAndBlocking_AreKeptFromTheSharedConnection()
     {
-        byte[] reply = Table(("get", "readonly fast"), ("blpop", "write blocking"), ("ft.search", "readonly module"), ("q.pop", "module blocking"), ("bnew", "write blocking"));
+        byte[] reply = Table(("get", "readonly fast"), ("blpop", "write blocking"), ("ft.search", "readonly module"),
+            ("q.pop", "module blocking"), ("bnew", "write blocking"));
         Assert.Equal(
-            [KeyValuePair.Create("FT.SEARCH", CommandKind.Dedicated), KeyValuePair.Create("Q.POP", CommandKind.Blocking), KeyValuePair.Create("BNEW", CommandKind.Blocking)],
+            [KeyValuePair.Create("FT.SEARCH", CommandKind.Dedicated), KeyValuePair.Create("Q.POP", CommandKind.Blocking),
+                KeyValuePair.Create("BNEW", CommandKind.Blocking)],
             StoreCommands.Of(reply).Unknown());
     }
 
@@ -59,8 +62,10 @@ public sealed class StoreCommandsTests
         listener.Bind(new IPEndPoint(IPAddress.Loopback, 0));
         listener.Listen(16);
         EndPoint address = listener.LocalEndPoint!;
-        var options = new ServeOptions { DataDirectory = "/nowhere", Metadata = MetadataSpec.SqliteFile("/nowhere/m"), Commit = CommitMode.None };
-        using var loop = new FrontEndLoop(new SocketPoller(), new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)), new PassThroughShard(options, NullLogger.Instance), new FrontEndLimits());
+        var options = new ServeOptions { DataDirectory = "/nowhere", Metadata = MetadataSpec.SqliteFile("/nowhere/m"),
+            Commit = CommitMode.None };
+        using var loop = new FrontEndLoop(new SocketPoller(), new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)),
+            new PassThroughShard(options, NullLogger.Instance), new FrontEndLimits());
         loop.Post(() =>
         {
             loop.Listen(listener);
@@ -111,7 +116,8 @@ public sealed class StoreCommandsTests
     public void Parse_Subcommands_TellWhetherTheirCommandWrites()
     {
         const string Command = "*10\r\n$6\r\nxgroup\r\n:-2\r\n*0\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*2\r\n";
-        const string Subcommands = "*4\r\n$11\r\nxgroup|help\r\n:2\r\n*1\r\n+loading\r\n:0\r\n*4\r\n$13\r\nxgroup|create\r\n:-5\r\n*2\r\n+write\r\n+denyoom\r\n:2\r\n";
+        const string Subcommands =
+            "*4\r\n$11\r\nxgroup|help\r\n:2\r\n*1\r\n+loading\r\n:0\r\n*4\r\n$13\r\nxgroup|create\r\n:-5\r\n*2\r\n+write\r\n+denyoom\r\n:2\r\n";
         Assert.Equal(["write"], StoreCommands.Of(Encoding.ASCII.GetBytes("*1\r\n" + Command + Subcommands)).ByName["XGROUP"]);
     }
 
@@ -138,7 +144,10 @@ public sealed class StoreCommandsTests
             Assert.Equal(":1\r\n", late.Call("RPUSH", "l", "a"));
             Assert.Equal("*2\r\n$1\r\nl\r\n$1\r\na\r\n", blocked.Read());
             Assert.Contains("BLPOP under another name", proxy.Log, StringComparison.Ordinal);
-            if (mode == CommitMode.Log) { Assert.StartsWith("*3\r\n:1\r\n", late.Call("DPR.WAIT", "*", "10000"), StringComparison.Ordinal); }
+            if (mode == CommitMode.Log)
+            {
+                Assert.StartsWith("*3\r\n:1\r\n", late.Call("DPR.WAIT", "*", "10000"), StringComparison.Ordinal);
+            }
         }
     }
 

@@ -12,7 +12,8 @@ public sealed class SubversionTests(BothTransports servers) : IClassFixture<Both
     public void HttpRequest_AsABrowserSendsIt_ClosesOnlyThatClient(TransportKind transport)
     {
         using RespConnection other = servers.Fresh(transport);
-        foreach (string request in (string[])["POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", "*1\r\n$4\r\npost\r\n", "*1\r\n$5\r\nHOST:\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"])
+        foreach (string request in (string[])["POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", "*1\r\n$4\r\npost\r\n",
+            "*1\r\n$5\r\nHOST:\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"])
         {
             using RespConnection browser = servers.Proxy(transport).Connect();
             browser.SendRaw(request);
@@ -65,7 +66,8 @@ public sealed class SubversionTests(BothTransports servers) : IClassFixture<Both
     {
         string[] malformed =
         [
-            "*x\r\n", "*2147483648\r\n", "*1\r\n:1\r\n", "*1\r\n\r\n", "*1\r\n\xff\r\n", "*1\r\n$-1\r\n", "*1\r\n$x\r\n", "*2\r\n$3\r\nGET\r\n$-5\r\n", "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$99999999999\r\n",
+            "*x\r\n", "*2147483648\r\n", "*1\r\n:1\r\n", "*1\r\n\r\n", "*1\r\n\xff\r\n", "*1\r\n$-1\r\n", "*1\r\n$x\r\n",
+                "*2\r\n$3\r\nGET\r\n$-5\r\n", "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$99999999999\r\n",
             "*2\r\n$3\r\nGET\r\n$9223372036854775807\r\n", "*2\r\n$5\r\nMULTI\r\n$x\r\n", "GET 'a\r\n", "*1\r\n" + new string('$', 66_000),
         ];
         using RespConnection other = servers.Fresh(transport);

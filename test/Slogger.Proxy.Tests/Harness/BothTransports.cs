@@ -15,7 +15,8 @@ public sealed class BothTransports : IDisposable
         _sockets = new(() => new TestProxy(Redis, TransportKind.Sockets));
     }
 
-    public static TheoryData<TransportKind> Transports => OperatingSystem.IsLinux() ? [TransportKind.Epoll, TransportKind.Sockets] : [TransportKind.Sockets];
+    public static TheoryData<TransportKind> Transports => OperatingSystem.IsLinux() ? [TransportKind.Epoll, TransportKind.Sockets]
+        : [TransportKind.Sockets];
 
     internal RedisServer Redis => _redis.Value;
 

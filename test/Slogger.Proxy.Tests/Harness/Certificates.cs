@@ -61,7 +61,8 @@ public sealed class Certificates : IDisposable
         names.AddIpAddress(IPAddress.Loopback);
         names.AddDnsName("localhost");
         request.CertificateExtensions.Add(names.Build());
-        using X509Certificate2 issued = request.Create(authority, DateTimeOffset.UtcNow.AddHours(-1), DateTimeOffset.UtcNow.AddDays(10), RandomNumberGenerator.GetBytes(8));
+        using X509Certificate2 issued = request.Create(authority, DateTimeOffset.UtcNow.AddHours(-1), DateTimeOffset.UtcNow.AddDays(10),
+            RandomNumberGenerator.GetBytes(8));
         string file = Path.Combine(_directory, name + ".pem"), keyFile = Path.Combine(_directory, name + ".key");
         File.WriteAllText(file, issued.ExportCertificatePem());
         File.WriteAllText(keyFile, key.ExportPkcs8PrivateKeyPem());

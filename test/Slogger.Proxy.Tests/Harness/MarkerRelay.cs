@@ -1,5 +1,5 @@
-// A way to Redis on which a marker can be caught: it stays on its way, its connection breaks for the proxy and not for Redis, and in the end it
-// arrives all the same. As a network does that has lost its connection to one side.
+// A way to Redis on which a marker can be caught: it stays on its way, its connection breaks for the proxy and not for Redis, and in the
+// end it arrives all the same. As a network does that has lost its connection to one side.
 using System.Net;
 using System.Net.Sockets;
 using System.Text;
@@ -8,7 +8,8 @@ namespace Slogger.Proxy.Tests.Harness;
 
 internal sealed class MarkerRelay : IDisposable
 {
-    /// <summary>What the relay itself asks when it has caught a marker: behind the answer Redis has said all that it had to say before.</summary>
+    /// <summary>What the relay itself asks when it has caught a marker: behind the answer Redis has said all that it had to say
+    /// before.</summary>
     private const string Sentinel = "what was before has been answered";
 
     private readonly Socket _listener = new(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
@@ -103,7 +104,10 @@ internal sealed class MarkerRelay : IDisposable
                 return;
             }
             // On this machine the end of a connection is there before the answer to what has ended it.
-            if (_watched is { } watched && _caught is { } caught && text.Contains(watched, StringComparison.Ordinal)) { IsOvertaken |= !(caught.Redis.Poll(0, SelectMode.SelectRead) && caught.Redis.Available == 0); }
+            if (_watched is { } watched && _caught is { } caught && text.Contains(watched, StringComparison.Ordinal))
+            {
+                IsOvertaken |= !(caught.Redis.Poll(0, SelectMode.SelectRead) && caught.Redis.Available == 0);
+            }
             link.Redis.Send(buffer, count, SocketFlags.None);
         }
         link.Redis.Shutdown(SocketShutdown.Send);

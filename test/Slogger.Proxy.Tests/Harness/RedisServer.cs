@@ -16,14 +16,17 @@ internal sealed class RedisServer : IDisposable
     public RedisServer(Certificates? tls = null, params string[] options)
     {
         string[] places = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"];
-        string program = places.FirstOrDefault(File.Exists) ?? throw new InvalidOperationException("redis-server is not installed: apt-get install redis-server");
+        string program = places.FirstOrDefault(File.Exists)
+            ?? throw new InvalidOperationException("redis-server is not installed: apt-get install redis-server");
         Directory = System.IO.Directory.CreateTempSubdirectory("slogger-px-").FullName;
         Port = TestPorts.Next();
         string port = Port.ToString(CultureInfo.InvariantCulture);
         string[] where = tls is null
             ? ["--port", port]
-            : ["--port", "0", "--tls-port", port, "--tls-cert-file", tls.ServerFile, "--tls-key-file", tls.ServerKeyFile, "--tls-ca-cert-file", tls.AuthorityFile];
-        string[] common = ["--bind", "127.0.0.1", "--dir", Directory, "--save", "", "--logfile", "log", "--unixsocket", UnixPath, "--enable-debug-command", "yes"];
+            : ["--port", "0", "--tls-port", port, "--tls-cert-file", tls.ServerFile, "--tls-key-file", tls.ServerKeyFile,
+            "--tls-ca-cert-file", tls.AuthorityFile];
+        string[] common = ["--bind", "127.0.0.1", "--dir", Directory, "--save", "", "--logfile", "log", "--unixsocket", UnixPath,
+            "--enable-debug-command", "yes"];
         _process = Process.Start(new ProcessStartInfo(program, [.. where, .. common, .. options]))!;
         // It listens at its port before it has made its Unix socket.
         string log = Path.Combine(Directory, "log");

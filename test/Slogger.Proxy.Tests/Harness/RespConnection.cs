@@ -139,7 +139,8 @@ internal sealed class RespConnection : IDisposable
             const int Tcp = 6, TcpInfo = 11, DataSegmentsIn = 152;
             Span<byte> info = stackalloc byte[DataSegmentsIn + sizeof(uint)];
             int length = Socket.GetRawSocketOption(Tcp, TcpInfo, info);
-            return length == info.Length ? BitConverter.ToUInt32(info[DataSegmentsIn..]) : throw new InvalidOperationException($"tcp_info has {length} bytes");
+            return length == info.Length ? BitConverter.ToUInt32(info[DataSegmentsIn..])
+                : throw new InvalidOperationException($"tcp_info has {length} bytes");
         }
     }
 

@@ -49,7 +49,10 @@ public sealed class SlotServers : IDisposable
     {
         for (int i = 0; i < 2; i++)
         {
-            foreach (int port in (int[])[_proxies[i].Port, _nodes[i].Port]) { reply = reply.Replace($":{port}", $":port{i}", StringComparison.Ordinal); }
+            foreach (int port in (int[])[_proxies[i].Port, _nodes[i].Port])
+            {
+                reply = reply.Replace($":{port}", $":port{i}", StringComparison.Ordinal);
+            }
         }
         return reply;
     }
@@ -95,7 +98,8 @@ public sealed class SlotServers : IDisposable
         return server;
     }
 
-    private static bool Knows(int port) => Ask(port, "CLUSTER", "INFO") is var info && info.Contains("cluster_state:ok", StringComparison.Ordinal)
+    private static bool Knows(int port) => Ask(port, "CLUSTER", "INFO") is var info
+        && info.Contains("cluster_state:ok", StringComparison.Ordinal)
         && info.Contains("cluster_slots_ok:16384", StringComparison.Ordinal) && info.Contains("cluster_size:2", StringComparison.Ordinal);
 
     private static string Ask(int port, params string[] arguments)

@@ -44,7 +44,8 @@ internal sealed class TestProxy : IDisposable
 
     public string Log => string.Join('\n', _log.All);
 
-    public RespConnection Connect() => Port > 0 ? RespConnection.To(Port) : throw new InvalidOperationException($"the proxy does not listen ({Exit}): {Log}");
+    public RespConnection Connect() => Port > 0 ? RespConnection.To(Port)
+        : throw new InvalidOperationException($"the proxy does not listen ({Exit}): {Log}");
 
     public void Dispose()
     {

@@ -21,13 +21,17 @@ public sealed class FollowedLogTests : IDisposable
 
     public void Dispose() => Directory.Delete(_directory, recursive: true);
 
-    private VersionLog Open(long epoch) => VersionLog.Open(new() { Directory = _directory, Shard = new ShardId(1), Epoch = epoch, SegmentBytes = 1 << 20, BlockBytes = 1 << 16 });
+    private VersionLog Open(long epoch) =>
+        VersionLog.Open(new() { Directory = _directory, Shard = new ShardId(1), Epoch = epoch, SegmentBytes = 1 << 20,
+            BlockBytes = 1 << 16 });
 
     // A version that sets n.
     private Boundary Append(VersionLog log, int n)
     {
         string number = n.ToString(CultureInfo.InvariantCulture);
-        log.Append(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nn\r\n${number.Length}\r\n{number}\r\n")));
+        log.Append(Encoding.ASCII.GetBytes(
+            string.Create(CultureInfo.InvariantCulture,
+                $"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nn\r\n${number.Length}\r\n{number}\r\n")));
         var boundary = new Boundary(log.WorldLine, new Version(++_version), log.EndOffset, 0, default);
         log.AppendBoundary(boundary);
         return boundary;

@@ -61,7 +61,10 @@ public sealed class FasterShardEndTests : IDisposable
     public async Task FrontEndIsInTheMiddleOfACommand_StoreStaysUntilItHasEnded()
     {
         Task<ProxyExit> run = Run();
-        using (RespConnection client = RespConnection.To(await _port.Task.WaitAsync(Generous))) { Assert.Equal("+OK\r\n", client.Call("SET", "k", "value")); }
+        using (RespConnection client = RespConnection.To(await _port.Task.WaitAsync(Generous)))
+        {
+            Assert.Equal("+OK\r\n", client.Call("SET", "k", "value"));
+        }
         using var goOn = new ManualResetEventSlim();
         var read = new TaskCompletionSource<string>(TaskCreationOptions.RunContinuationsAsynchronously);
         _shard.OnLoop(() =>
@@ -96,7 +99,8 @@ public sealed class FasterShardEndTests : IDisposable
         await run.WaitAsync(Generous);
         Assert.False(_log.IsLeft);
         // Somebody else can open it.
-        FasterStore.OpenAt(new() { Directory = Path.Combine(_directory, DataDirectory.FasterDirectory), MemoryBytes = MemoryBytes, PageBits = PageBits }).Dispose();
+        FasterStore.OpenAt(new() { Directory = Path.Combine(_directory, DataDirectory.FasterDirectory), MemoryBytes = MemoryBytes,
+            PageBits = PageBits }).Dispose();
     }
 
     // What is rehearsed in a process is not to end that.
@@ -121,7 +125,8 @@ public sealed class FasterShardEndTests : IDisposable
             FasterPageBytes = 1 << PageBits,
             IsRehearsal = isRehearsal,
         };
-        return Task.Run(() => ProxyHost.RunAsync(options, _log, (_, bound) => _port.SetResult(bound[0].Port), CancellationToken.None, o => _shard = new HeldShard(o, _log) { FrontEndLimit = frontEndLimit ?? TimeSpan.FromMilliseconds(100) }));
+        return Task.Run(() => ProxyHost.RunAsync(options, _log, (_, bound) => _port.SetResult(bound[0].Port), CancellationToken.None,
+            o => _shard = new HeldShard(o, _log) { FrontEndLimit = frontEndLimit ?? TimeSpan.FromMilliseconds(100) }));
     }
 
     private static unsafe string Get(Channel channel)

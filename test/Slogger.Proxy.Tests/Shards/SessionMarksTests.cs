@@ -22,7 +22,8 @@ public sealed class SessionMarksTests : IDisposable
 
     public SessionMarksTests()
     {
-        _log = VersionLog.Open(new() { Directory = _directory, Shard = new ShardId(1), Epoch = 1, SegmentBytes = 1 << 20, BlockBytes = 1 << 16 });
+        _log = VersionLog.Open(new() { Directory = _directory, Shard = new ShardId(1), Epoch = 1, SegmentBytes = 1 << 20,
+            BlockBytes = 1 << 16 });
         _log.Begin(new StreamOrigin(Identity, 1000, 0), new WorldLine(1), new Version(1));
     }
 
@@ -102,7 +103,8 @@ public sealed class SessionMarksTests : IDisposable
     }
 
     private void Publish(string payload) => _log.Append(Encoding.ASCII.GetBytes(string.Create(
-        CultureInfo.InvariantCulture, $"*3\r\n$8\r\nSPUBLISH\r\n${_codec.Channel.Length}\r\n{_codec.Channel}\r\n${payload.Length}\r\n{payload}\r\n")));
+        CultureInfo.InvariantCulture,
+            $"*3\r\n$8\r\nSPUBLISH\r\n${_codec.Channel.Length}\r\n{_codec.Channel}\r\n${payload.Length}\r\n{payload}\r\n")));
 
     // As the proxy does: the marker is the version's last command.
     private void Close()

@@ -17,7 +17,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
     private const string Value = "a value of 23 bytes ...";
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
-    private TestProxy WithClientTls(bool needsCertificate = false, TransportKind transport = TransportKind.Auto, RedisServer? redis = null, RedisTlsOptions? redisTls = null) =>
+    private TestProxy WithClientTls(bool needsCertificate = false, TransportKind transport = TransportKind.Auto, RedisServer? redis = null,
+        RedisTlsOptions? redisTls = null) =>
         new(redis ?? plain.Redis, transport, options => options with
         {
             ClientTls = new ClientTlsOptions
@@ -32,7 +33,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
 
     private string[] Trusting => ["--tls", "--cacert", certificates.AuthorityFile];
 
-    private SslClientAuthenticationOptions Anything => new() { TargetHost = "localhost", RemoteCertificateValidationCallback = (_, _, _, _) => true };
+    private SslClientAuthenticationOptions Anything =>
+        new() { TargetHost = "localhost", RemoteCertificateValidationCallback = (_, _, _, _) => true };
 
     [Theory]
     [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
@@ -59,7 +61,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
     public void Answers_ThatAreThereAtOnce_LeaveInAsFewWritesAsRedisNeeds(TransportKind transport)
     {
         using var redis = new RedisServer(certificates, "--tls-auth-clients", "no");
-        using TestProxy proxy = WithClientTls(transport: transport, redis: redis, redisTls: new RedisTlsOptions { CaFile = certificates.AuthorityFile });
+        using TestProxy proxy = WithClientTls(transport: transport, redis: redis,
+            redisTls: new RedisTlsOptions { CaFile = certificates.AuthorityFile });
         var counts = new List<(long, long)>();
         foreach (int port in (int[])[redis.Port, proxy.TlsPort])
         {
@@ -95,7 +98,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
         });
         var admitted = new TaskCompletionSource<(Socket, ToldCommits)>();
         bool mayTell = true;
-        Task serving = TlsBridge.ServeAsync(await listener.AcceptAsync(stop), options, (clear, told) => admitted.SetResult((clear, told!)), () => Volatile.Read(ref mayTell), stop);
+        Task serving = TlsBridge.ServeAsync(await listener.AcceptAsync(stop), options, (clear, told) => admitted.SetResult((clear, told!)),
+            () => Volatile.Read(ref mayTell), stop);
         await using var tls = new SslStream(new NetworkStream(client));
         await tls.AuthenticateAsClientAsync(Anything, stop);
         (Socket answers, ToldCommits told) = await admitted.Task.WaitAsync(Generous, stop);
@@ -143,7 +147,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
     {
         using TestProxy proxy = WithClientTls();
         Assert.Equal("PONG\n", Cli(proxy.TlsPort, [.. Trusting, "PING"]));
-        Assert.Contains("certificate verify failed", Cli(proxy.TlsPort, "--tls", "--cacert", certificates.OtherAuthorityFile, "PING"), StringComparison.Ordinal);
+        Assert.Contains("certificate verify failed", Cli(proxy.TlsPort, "--tls", "--cacert", certificates.OtherAuthorityFile, "PING"),
+            StringComparison.Ordinal);
     }
 
     [Theory]
@@ -160,7 +165,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
             _ => [.. Trusting, "--cert", certificates.OtherClientFile, "--key", certificates.OtherClientKeyFile],
         };
         Assert.DoesNotContain("PONG", Cli(proxy.TlsPort, [.. cli, "PING"]), StringComparison.Ordinal);
-        Assert.Equal("PONG\n", Cli(proxy.TlsPort, [.. Trusting, "--cert", certificates.ClientFile, "--key", certificates.ClientKeyFile, "PING"]));
+        Assert.Equal("PONG\n", Cli(
+            proxy.TlsPort, [.. Trusting, "--cert", certificates.ClientFile, "--key", certificates.ClientKeyFile, "PING"]));
     }
 
     [Fact]
@@ -181,7 +187,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
     public void Redis_WhoseCertificateIsWrong_IsNotUsed(string which)
     {
         using var redis = which == "plain" ? new RedisServer() : new RedisServer(certificates, "--tls-auth-clients", "no");
-        using TestProxy proxy = new(redis, TransportKind.Auto, o => o with { RedisTls = new RedisTlsOptions { CaFile = certificates.OtherAuthorityFile } });
+        using TestProxy proxy = new(redis, TransportKind.Auto,
+            o => o with { RedisTls = new RedisTlsOptions { CaFile = certificates.OtherAuthorityFile } });
         if (proxy.Exit is { } exit)
         {
             Assert.Contains("TLS", exit.Problem, StringComparison.Ordinal);
@@ -242,14 +249,18 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
         using RespConnection silent = RespConnection.To(proxy.TlsPort);
         using RespConnection slow = RespConnection.Tls(proxy.TlsPort, Anything);
         for (int i = 0; i < 10; i++) { slow.Send("GET", "big"); }
-        using (RespConnection gone = RespConnection.Tls(proxy.TlsPort, Anything)) { gone.SendRaw("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100\r\nabc"); }
+        using (RespConnection gone = RespConnection.Tls(proxy.TlsPort, Anything))
+        {
+            gone.SendRaw("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100\r\nabc");
+        }
         await Task.WhenAll(Enumerable.Range(0, 50).Select(i => Task.Factory.StartNew(() =>
         {
             using RespConnection client = i % 2 == 0 ? RespConnection.Tls(proxy.TlsPort, Anything) : proxy.Connect();
             for (int n = 0; n < 100; n++)
             {
                 Assert.Equal("+OK\r\n", client.Call("SET", $"k{i}", $"{n}"));
-                Assert.Equal($"${n.ToString(System.Globalization.CultureInfo.InvariantCulture).Length}\r\n{n}\r\n", client.Call("GET", $"k{i}"));
+                Assert.Equal($"${n.ToString(System.Globalization.CultureInfo.InvariantCulture).Length}\r\n{n}\r\n",
+                    client.Call("GET", $"k{i}"));
             }
         }, TestContext.Current.CancellationToken, TaskCreationOptions.LongRunning, TaskScheduler.Default)));
         for (int i = 0; i < 10; i++) { Assert.Equal(4 << 20, slow.ReadBulkLength()); }
@@ -260,7 +271,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
     {
         using TestProxy proxy = new(plain.Redis, TransportKind.Auto, o => o with
         {
-            ClientTls = new ClientTlsOptions { Listen = [ListenAddress.Tcp("127.0.0.1", 0)], CertificateFile = certificates.ServerFile, KeyFile = certificates.ClientKeyFile },
+            ClientTls = new ClientTlsOptions { Listen = [ListenAddress.Tcp("127.0.0.1", 0)], CertificateFile = certificates.ServerFile,
+                KeyFile = certificates.ClientKeyFile },
         });
         Assert.NotNull(proxy.Exit);
         Assert.Contains(certificates.ClientKeyFile, proxy.Exit.Problem, StringComparison.Ordinal);
@@ -268,7 +280,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
 
     private static string Cli(int port, params string[] arguments)
     {
-        var start = new ProcessStartInfo("redis-cli", ["-h", "127.0.0.1", "-p", $"{port}", .. arguments]) { RedirectStandardOutput = true, RedirectStandardError = true };
+        var start = new ProcessStartInfo("redis-cli", ["-h", "127.0.0.1", "-p", $"{port}", .. arguments]) { RedirectStandardOutput = true,
+            RedirectStandardError = true };
         using Process process = Process.Start(start)!;
         Task<string> errors = process.StandardError.ReadToEndAsync();
         string output = process.StandardOutput.ReadToEnd();

@@ -1,5 +1,5 @@
-// Commands at random: few keys, so that they meet; values of all kinds; now and then what is wrong. What they do may depend on their order only:
-// expiries are far away, or past.
+// Commands at random: few keys, so that they meet; values of all kinds; now and then what is wrong. What they do may depend on their order
+// only: expiries are far away, or past.
 using System.Globalization;
 
 namespace Slogger.Faster.Tests.Commands.Differential;
@@ -15,14 +15,16 @@ internal sealed class CommandMaker(int seed)
     private readonly Random _random = new(seed);
     private int _relative;
 
-    public static bool IsAbsolute(long ms) => s_times.Contains(ms) || s_times.Contains(ms * 1000 + 123) || s_times.Any(t => (t + 500) / 1000 == ms);
+    public static bool IsAbsolute(long ms) => s_times.Contains(ms) || s_times.Contains(ms * 1000 + 123)
+        || s_times.Any(t => (t + 500) / 1000 == ms);
 
     public Step Next()
     {
         int kind = _random.Next(1000);
         if (kind < 10) return new([["SCAN", "0", "COUNT", "100000"], ["RANDOMKEY"]]);
         if (kind < 25) return new([Odd()]);
-        string[] command = kind < 420 ? Value() : kind < 560 ? Number() : kind < 680 ? Bits() : kind < 860 ? Key() : kind < 930 ? Transaction() : Connection();
+        string[] command = kind < 420 ? Value() : kind < 560 ? Number()
+            : kind < 680 ? Bits() : kind < 860 ? Key() : kind < 930 ? Transaction() : Connection();
         return new([kind % 50 == 0 ? Spoil(command) : command]);
     }
 
@@ -81,9 +83,11 @@ internal sealed class CommandMaker(int seed)
         12 => ["PERSIST", Name()],
         13 => ["RENAME", Name(), Name()],
         14 => ["RENAMENX", Name(), Name()],
-        15 => ["COPY", Name(), Name(), .. One<string[]>([], ["REPLACE"], ["DB", "0"], ["DB", "0", "REPLACE"], ["DB", "1"], ["DB", "x"], ["DB", "99999999999"], ["y"])],
+        15 => ["COPY", Name(), Name(),
+            .. One<string[]>([], ["REPLACE"], ["DB", "0"], ["DB", "0", "REPLACE"], ["DB", "1"], ["DB", "x"], ["DB", "99999999999"], ["y"])],
         16 => ["KEYS", Pattern()],
-        17 => ["SCAN", "0", "COUNT", "100000", .. One<string[]>([], ["MATCH", Pattern()], ["TYPE", "string"], ["TYPE", "hash"], ["COUNT", "0"], ["x"])],
+        17 => ["SCAN", "0", "COUNT", "100000",
+            .. One<string[]>([], ["MATCH", Pattern()], ["TYPE", "string"], ["TYPE", "hash"], ["COUNT", "0"], ["x"])],
         18 => ["DBSIZE"],
         _ => _random.Next(10) == 0 ? [One("FLUSHDB", "FLUSHALL"), .. One<string[]>([], ["SYNC"], ["ASYNC"], ["x"])] : ["DBSIZE"],
     };
@@ -99,9 +103,14 @@ internal sealed class CommandMaker(int seed)
 
     private string[] Connection() => _random.Next(30) switch
     {
-        23 => ["CLIENT", .. One<string[]>(["GETREDIR"], ["TRACKINGINFO"], ["CACHING", "YES"], ["UNBLOCK", "999999"], ["UNBLOCK", "999999", Text()], ["UNBLOCK", Integer(), "ERROR", "x"], ["UNPAUSE"], ["REPLY", "ON"], ["REPLY", "x"], [Text(), Text()])],
-        24 => ["ACL", .. One<string[]>(["USERS"], ["LIST"], ["GETUSER", "default"], ["GETUSER", Text()], ["CAT"], ["CAT", "x"], ["CAT", "x", "y"], ["GENPASS", "0"], ["GENPASS", "x"], [Text(), Text()])],
-        25 => [One("CONFIG", "MEMORY", "COMMAND", "CLUSTER", "PUBSUB"), One("REWRITE", "PURGE", "NUMPAT", "CHANNELS", "RESET", "BUMPEPOCH", "nonsense", Text()), .. One<string[]>([], [Text()], ["x", "y"])],
+        23 => ["CLIENT", .. One<string[]>(["GETREDIR"], ["TRACKINGINFO"], ["CACHING", "YES"], ["UNBLOCK", "999999"],
+            ["UNBLOCK", "999999", Text()], ["UNBLOCK", Integer(), "ERROR", "x"], ["UNPAUSE"], ["REPLY", "ON"], ["REPLY", "x"],
+                [Text(), Text()])],
+        24 => ["ACL", .. One<string[]>(["USERS"], ["LIST"], ["GETUSER", "default"], ["GETUSER", Text()], ["CAT"], ["CAT", "x"],
+            ["CAT", "x", "y"], ["GENPASS", "0"], ["GENPASS", "x"], [Text(), Text()])],
+        25 => [One("CONFIG", "MEMORY", "COMMAND", "CLUSTER", "PUBSUB"),
+            One("REWRITE", "PURGE", "NUMPAT", "CHANNELS", "RESET", "BUMPEPOCH", "nonsense", Text()),
+                .. One<string[]>([], [Text()], ["x", "y"])],
         26 => ["PUBLISH", Text(), Text()],
         27 => ["SPUBLISH", Name(), Text()],
         28 => ["PUBSUB", One("NUMSUB", "SHARDNUMSUB", "CHANNELS", "SHARDCHANNELS"), .. One<string[]>([], [Text()], [Name(), Text()])],
@@ -109,7 +118,8 @@ internal sealed class CommandMaker(int seed)
         0 => ["PING"],
         1 => ["PING", Text()],
         2 => ["ECHO", Text()],
-        3 or 4 or 5 => ["HELLO", One("2", "3", "3", "1", "x"), .. One<string[]>([], [], ["SETNAME", "me"], ["AUTH", "default", "x"], ["AUTH", "someone", "x"], ["nonsense"])],
+        3 or 4 or 5 => ["HELLO", One("2", "3", "3", "1", "x"),
+            .. One<string[]>([], [], ["SETNAME", "me"], ["AUTH", "default", "x"], ["AUTH", "someone", "x"], ["nonsense"])],
         6 => ["HELLO"],
         7 => ["RESET"],
         8 => ["SELECT", One("0", "0", "1", "x", "99999999999")],
@@ -169,7 +179,8 @@ internal sealed class CommandMaker(int seed)
         return [.. chosen];
     }
 
-    private string[] Conditions() => One<string[]>([], [], ["NX"], ["XX"], ["GT"], ["LT"], ["gt"], ["XX", "GT"], ["NX", "GT"], ["GT", "LT"], ["x"]);
+    private string[] Conditions() =>
+        One<string[]>([], [], ["NX"], ["XX"], ["GT"], ["LT"], ["gt"], ["XX", "GT"], ["NX", "GT"], ["GT", "LT"], ["x"]);
 
     private string Name() => _random.Next(60) == 0 ? One("", "absent", "k\r\n1", "\0") : $"k{_random.Next(8)}";
 
@@ -197,7 +208,8 @@ internal sealed class CommandMaker(int seed)
 
     private string Float() => _random.Next(10) switch
     {
-        0 => One("inf", "-inf", "nan", "+Infinity", "1e4932", "1e5000", "-1e4000", "1e-4940", "1e-5000", "0x1p3", "0x.8p-2", "0x", "1e", ".", "1.", ".5", "e5", " 1", "1 ", "+-1", "1_0", "0x1.8", "-0", "-0.0", "+0"),
+        0 => One("inf", "-inf", "nan", "+Infinity", "1e4932", "1e5000", "-1e4000", "1e-4940", "1e-5000", "0x1p3", "0x.8p-2", "0x", "1e",
+            ".", "1.", ".5", "e5", " 1", "1 ", "+-1", "1_0", "0x1.8", "-0", "-0.0", "+0"),
         1 => Integer(),
         2 => (_random.NextDouble() * Math.Pow(10, _random.Next(-30, 40))).ToString("R", CultureInfo.InvariantCulture),
         3 => $"{_random.Next(1000)}.{_random.NextInt64(long.MaxValue)}{_random.Next()}",

@@ -25,7 +25,8 @@ internal static class Comparison
         object? a = Read(redis, ref at);
         at = 0;
         object? b = Read(engine, ref at);
-        if (a is not List<object?> left || b is not List<object?> right || left.Count != right.Count || left.Count != commands.Count) return false;
+        if (a is not List<object?> left || b is not List<object?> right || left.Count != right.Count || left.Count != commands.Count)
+            return false;
         for (int i = 0; i < left.Count; i++) if (!IsSame(commands[i][0].ToUpperInvariant(), commands[i], left[i], right[i])) return false;
         return true;
     }
@@ -38,14 +39,16 @@ internal static class Comparison
         return name switch
         {
             "KEYS" => Show(Sorted(a)) == Show(Sorted(b)),
-            "SCAN" => a is List<object?> and [string c, List<object?> k] && b is List<object?> and [string d, List<object?> l] && c == d && Show(Sorted(k)) == Show(Sorted(l)),
+            "SCAN" => a is List<object?> and [string c, List<object?> k] && b is List<object?> and [string d, List<object?> l] && c == d
+                && Show(Sorted(k)) == Show(Sorted(l)),
             "RANDOMKEY" => redis.StartsWith('$') == engine.StartsWith('$'),
             "TTL" or "PTTL" or "EXPIRETIME" or "PEXPIRETIME" => IsNear(redis, engine, name[0] == 'P' ? 60_000 : 60),
             "TIME" or "LASTSAVE" or "MEMORY" => redis[0] == engine[0],
             "HELLO" => Without(a, "id") == Without(b, "id"),
             "CLIENT" => command.Length > 1 && command[1].Equals("ID", StringComparison.OrdinalIgnoreCase) && redis[0] == engine[0],
             // A random one.
-            "ACL" => command.Length > 1 && command[1].Equals("GENPASS", StringComparison.OrdinalIgnoreCase) && redis.Length == engine.Length,
+            "ACL" => command.Length > 1 && command[1].Equals("GENPASS", StringComparison.OrdinalIgnoreCase)
+                && redis.Length == engine.Length,
             _ => false,
         };
     }
@@ -55,10 +58,12 @@ internal static class Comparison
     {
         if (a[0] != ':' || b[0] != ':') return false;
         long left = long.Parse(a.AsSpan(1), CultureInfo.InvariantCulture), right = long.Parse(b.AsSpan(1), CultureInfo.InvariantCulture);
-        return left > 0 && right > 0 && Math.Abs(left - right) < tolerance && !CommandMaker.IsAbsolute(left) && !CommandMaker.IsAbsolute(right);
+        return left > 0 && right > 0 && Math.Abs(left - right) < tolerance && !CommandMaker.IsAbsolute(left)
+            && !CommandMaker.IsAbsolute(right);
     }
 
-    private static List<object?>? Sorted(object? list) => list is List<object?> items ? [.. items.OrderBy(Show, StringComparer.Ordinal)] : null;
+    private static List<object?>? Sorted(object? list) => list is List<object?> items ? [.. items.OrderBy(Show, StringComparer.Ordinal)]
+        : null;
 
     private static string Without(object? map, string field)
     {
@@ -67,7 +72,8 @@ internal static class Comparison
         return Show(items.Where((_, i) => i != at + 1).ToList());
     }
 
-    private static string Show(object? value) => value is List<object?> items ? $"[{string.Join(' ', items.Select(Show))}]" : (string?)value ?? "null";
+    private static string Show(object? value) => value is List<object?> items ? $"[{string.Join(' ', items.Select(Show))}]"
+        : (string?)value ?? "null";
 
     // A scalar is its kind and text; an aggregate a list that begins with its kind where that is not an array.
     private static object? Read(ReadOnlySpan<byte> bytes, ref int at)

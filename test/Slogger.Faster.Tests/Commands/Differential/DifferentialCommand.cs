@@ -7,14 +7,16 @@ namespace Slogger.Faster.Tests.Commands.Differential;
 
 internal static class DifferentialCommand
 {
-    private const string Usage = "--differential COMMANDS [--seed FIRST]   compare the engine's replies with a real redis-server's, instead of the tests";
+    private const string Usage =
+        "--differential COMMANDS [--seed FIRST]   compare the engine's replies with a real redis-server's, instead of the tests";
 
     /// <returns>0 if no reply differed, 1 if one did, 2 for a bad option.</returns>
     public static int Run(string[] args)
     {
         int seed = Environment.TickCount & 0xFFFFFF;
         if (args is not ["--differential", string number, ..] || !long.TryParse(number, CultureInfo.InvariantCulture, out long commands)
-            || !(args.Length == 2 || (args is [_, _, "--seed", string first] && int.TryParse(first, CultureInfo.InvariantCulture, out seed))))
+            || !(args.Length == 2 || (args is [_, _, "--seed", string first]
+            && int.TryParse(first, CultureInfo.InvariantCulture, out seed))))
         {
             Console.Error.WriteLine(Usage);
             return 2;

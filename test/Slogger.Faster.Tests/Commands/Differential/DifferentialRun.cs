@@ -1,5 +1,5 @@
-// The same commands on a real Redis and on the engine; every reply compared. At a difference, the fewest commands that still show it are looked
-// for: those that do not matter are left out, by halves, then quarters, then one by one.
+// The same commands on a real Redis and on the engine; every reply compared. At a difference, the fewest commands that still show it are
+// looked for: those that do not matter are left out, by halves, then quarters, then one by one.
 using System.Text;
 using Slogger.Faster.Commands;
 using Slogger.Resp;
@@ -19,7 +19,9 @@ internal sealed record Difference(int Seed, string[][] Commands, string Redis, s
     private static string Quote(string text)
     {
         var quoted = new StringBuilder("\"");
-        foreach (char c in text) quoted.Append(c is '"' or '\\' ? $"\\{c}" : c is >= ' ' and <= '~' ? c.ToString() : c == '\n' ? "\\n" : c == '\r' ? "\\r" : $"\\x{(int)c:x2}");
+        foreach (char c in text)
+            quoted.Append(c is '"' or '\\' ? $"\\{c}" : c is >= ' '
+                and <= '~' ? c.ToString() : c == '\n' ? "\\n" : c == '\r' ? "\\r" : $"\\x{(int)c:x2}");
         return quoted.Append('"').ToString();
     }
 }
@@ -83,14 +85,17 @@ internal sealed unsafe class DifferentialRun : IDisposable
     private (int At, string Redis, string Engine)? Compare(string[][] commands, List<string[]> queued)
     {
         byte[] requests = Encoding.Latin1.GetBytes(string.Concat(commands.Select(c => TestClient.Request(c))));
-        byte[] redis = _redis.Exchange(requests, commands.Length), engine = Encoding.Latin1.GetBytes(_engine.Client.Raw(Encoding.Latin1.GetString(requests)));
+        byte[] redis = _redis.Exchange(requests, commands.Length), engine =
+            Encoding.Latin1.GetBytes(_engine.Client.Raw(Encoding.Latin1.GetString(requests)));
         int[] redisEnds = Ends(redis, commands.Length), engineEnds = Ends(engine, commands.Length);
         int a = 0, b = 0;
         for (int i = 0; i < commands.Length; i++)
         {
-            ReadOnlySpan<byte> left = redis.AsSpan(a, redisEnds[i] - a), right = engineEnds[i] < 0 ? default : engine.AsSpan(b, engineEnds[i] - b);
+            ReadOnlySpan<byte> left = redis.AsSpan(a, redisEnds[i] - a), right = engineEnds[i] < 0 ? default
+                : engine.AsSpan(b, engineEnds[i] - b);
             string name = commands[i][0].ToUpperInvariant();
-            if (right.IsEmpty || !(name == "EXEC" ? Comparison.IsSameTransaction(queued, left, right) : Comparison.IsSame(commands[i], left, right)))
+            if (right.IsEmpty || !(name == "EXEC" ? Comparison.IsSameTransaction(queued, left, right)
+                : Comparison.IsSame(commands[i], left, right)))
                 return (i, Encoding.Latin1.GetString(left), Encoding.Latin1.GetString(right));
             if (left.SequenceEqual("+QUEUED\r\n"u8)) queued.Add(commands[i]);
             else if (name is "EXEC" or "DISCARD" or "RESET") queued.Clear();

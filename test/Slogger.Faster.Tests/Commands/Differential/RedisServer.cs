@@ -17,7 +17,10 @@ internal sealed unsafe class RedisServer : IDisposable
     {
         string path = Path.Combine(_directory, "redis.sock");
         // A key that has expired goes when it is asked for, not at some time: as many times as it is tried it is the same.
-        _process = Process.Start(new ProcessStartInfo("redis-server", ["--port", "0", "--unixsocket", path, "--save", "", "--databases", "1", "--enable-debug-command", "yes", "--dir", _directory]) { RedirectStandardOutput = true })!;
+        _process = Process.Start(
+            new ProcessStartInfo("redis-server",
+                ["--port", "0", "--unixsocket", path, "--save", "", "--databases", "1", "--enable-debug-command", "yes", "--dir",
+                    _directory]) { RedirectStandardOutput = true })!;
         _process.BeginOutputReadLine();
         _socket = new(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
         for (int tries = 0; ; tries++)
@@ -44,7 +47,8 @@ internal sealed unsafe class RedisServer : IDisposable
         return socket;
     }
 
-    public string Send(params string[] arguments) => Encoding.Latin1.GetString(Exchange(Encoding.Latin1.GetBytes(TestClient.Request(arguments)), 1));
+    public string Send(params string[] arguments) =>
+        Encoding.Latin1.GetString(Exchange(Encoding.Latin1.GetBytes(TestClient.Request(arguments)), 1));
 
     /// <summary>Sends requests and returns as many replies.</summary>
     public byte[] Exchange(byte[] requests, int replies)
@@ -59,7 +63,8 @@ internal sealed unsafe class RedisServer : IDisposable
         {
             if (length == _buffer.Length) Array.Resize(ref _buffer, length * 2);
             int received = _socket.Receive(_buffer, length, _buffer.Length - length, SocketFlags.None);
-            if (received == 0) throw new InvalidOperationException($"Redis has closed the connection: {Encoding.Latin1.GetString(_buffer, 0, length)}");
+            if (received == 0) throw new InvalidOperationException(
+                $"Redis has closed the connection: {Encoding.Latin1.GetString(_buffer, 0, length)}");
             length += received;
             fixed (byte* at = _buffer) scanned = (int)(ReplyScanner.Consume(at + scanned, at + length, ref state, ref replies) - at);
         }
