@@ -86,8 +86,8 @@ public static class OfflineRestore
             if (shards.FirstOrDefault(s => s.Shard == options.Shard) is not { } record) { return Unknown(options); }
             WorldPoint cut = (await metadata.AdvanceCutAsync(options.Cluster, stop).ConfigureAwait(false)).Of(options.Shard);
             IReadOnlyList<WorldLineRecord> lines = await metadata.WorldLinesAsync(options.Cluster, stop).ConfigureAwait(false);
-            IReadOnlyList<StreamOriginRecord> origins = await metadata.OriginsAsync(options.Cluster, options.Shard, stop).ConfigureAwait(
-                false);
+            IReadOnlyList<StreamOriginRecord> origins = await metadata.OriginsAsync(
+                options.Cluster, options.Shard, stop).ConfigureAwait(false);
             SiteState site = await metadata.SiteAsync(options.Cluster, stop).ConfigureAwait(false);
             var past = new Past(metadata, shards, cut, [.. origins.Select(o => o.ReplicationId)], site.Role == SiteRole.Primary);
             Version LastValid(WorldLine line) =>

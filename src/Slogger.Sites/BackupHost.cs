@@ -49,8 +49,8 @@ internal static class BackupHost
             {
                 if (intake.IsListening) { return null; }
                 MergedStore.Clear(options.DataDirectory);
-                return await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata, starting).ConfigureAwait(
-                    false);
+                return await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata,
+                    starting).ConfigureAwait(false);
             },
         }).ConfigureAwait(false);
     }

@@ -220,12 +220,12 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
         // Waited for, so that all that a commit does is done once.
         async Task WriteAsync(Host host, int shard)
         {
-            string at = await UntilAsync(() => Task.FromResult(ProxyRecord.Read(host.Directory)?.Listen[0]), hosts, stop).ConfigureAwait(
-                false);
+            string at = await UntilAsync(() => Task.FromResult(ProxyRecord.Read(host.Directory)?.Listen[0]), hosts,
+                stop).ConfigureAwait(false);
             _ = ListenAddress.TryParse(at, out ListenAddress? address, out _);
             await using RedisConnection client = await RedisConnection.ConnectAsync(
-                RedisEndpoint.Tcp(address!.Host!, address.Port, StoreEndpoint.PasswordIn(secret)), cancellation: stop).ConfigureAwait(
-                    false);
+                RedisEndpoint.Tcp(address!.Host!, address.Port, StoreEndpoint.PasswordIn(secret)),
+                    cancellation: stop).ConfigureAwait(false);
             await client.ExpectAsync(["SET", s_keys[shard], "1"], stop).ConfigureAwait(false);
             await client.ExpectAsync(["GET", s_keys[shard]], stop).ConfigureAwait(false);
             await client.ExpectAsync(["DPR.WAIT", "*", "2000"], stop).ConfigureAwait(false);

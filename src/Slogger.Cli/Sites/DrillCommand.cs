@@ -55,8 +55,8 @@ internal static class DrillCommand
             return await patience.WithDatabasesAsync(
                 async () =>
                 {
-                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(
-                        false);
+                    await using SiteAccess site = await SiteAccess.OpenAsync(
+                        spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
                     return await RunAsync(site, arguments.Flag(Restore), host, patience, signals.Token).ConfigureAwait(false);
                 },
                 signals.Token).ConfigureAwait(false);

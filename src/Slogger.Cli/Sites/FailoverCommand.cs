@@ -64,10 +64,10 @@ internal static class FailoverCommand
             return await patience.WithDatabasesAsync(
                 async () =>
                 {
-                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(
-                        false);
-                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, patience, signals.Token).ConfigureAwait(
-                        false);
+                    await using SiteAccess site = await SiteAccess.OpenAsync(
+                        spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, patience,
+                        signals.Token).ConfigureAwait(false);
                 },
                 signals.Token).ConfigureAwait(false);
         }

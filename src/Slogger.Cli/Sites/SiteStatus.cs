@@ -45,8 +45,8 @@ internal static class SiteStatus
             return await patience.WithDatabasesAsync(
                 async () =>
                 {
-                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(
-                        false);
+                    await using SiteAccess site = await SiteAccess.OpenAsync(
+                        spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
                     return await RunAsync(site, arguments.Flag("json"), host, patience, signals.Token).ConfigureAwait(false);
                 },
                 signals.Token).ConfigureAwait(false);

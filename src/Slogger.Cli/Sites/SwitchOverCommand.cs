@@ -128,8 +128,8 @@ internal static class SwitchOverCommand
             (backup, "backup", "slogger backup") })
         {
             int count = site == primary ? shards : other.Shards;
-            if ((await patience.AskAsync(site, a => ObstacleOf(a, other, count, what, start), stop).ConfigureAwait(
-                false)).Obstacle is { } obstacle)
+            if ((await patience.AskAsync(site, a => ObstacleOf(a, other, count, what, start),
+                stop).ConfigureAwait(false)).Obstacle is { } obstacle)
             {
                 return obstacle;
             }

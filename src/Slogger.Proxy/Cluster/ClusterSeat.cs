@@ -184,8 +184,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
             throw new MetadataException($"shard {Shard} has left cluster \"{Cluster}\", and numbers are not given out again. To have this "
                 + $"proxy join anew give --join --shard {settings.ShardCount}, an empty Redis and an empty --data");
         }
-        if (follows && await Metadata.TakeStreamsAsync(Cluster, Shard, options.Site.PrimaryShards, stop).ConfigureAwait(
-            false) is { Owner: > 0 } taken)
+        if (follows && await Metadata.TakeStreamsAsync(Cluster, Shard, options.Site.PrimaryShards,
+            stop).ConfigureAwait(false) is { Owner: > 0 } taken)
         {
             (FollowedSite, Epoch) = (taken.Site, taken.Owner);
         }
@@ -305,8 +305,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
             ClusterCut cut = await RetryAsync(() => Metadata.AdvanceCutAsync(Cluster, stop), stop).ConfigureAwait(false);
-            IReadOnlyList<WorldLineRecord> lines = await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(
-                false);
+            IReadOnlyList<WorldLineRecord> lines = await RetryAsync(
+                () => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false);
             if (new ClusterView(record, cut, lines) is { IsOfOneWorldLine: true } view) { return view; }
         }
     }

@@ -193,8 +193,8 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
 
     private async Task TakeRoleAsync(ClusterBeat beat, CancellationToken stop)
     {
-        if (await seat.Metadata.TakeCoordinatorAsync(seat.Cluster, beat.Coordinator, seat.Address, stop).ConfigureAwait(
-            false) is not { } epoch)
+        if (await seat.Metadata.TakeCoordinatorAsync(seat.Cluster, beat.Coordinator, seat.Address,
+            stop).ConfigureAwait(false) is not { } epoch)
         {
             return;
         }

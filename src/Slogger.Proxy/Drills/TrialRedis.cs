@@ -65,8 +65,8 @@ internal static class TrialRedis
             string file = Path.Combine(how.Directory, "store.rdb");
             (Boundary? at, string flaw) = await copy(file, stop).ConfigureAwait(false);
             if (at is not { } end) { return RestoreTrial.Impossible(flaw); }
-            await using RedisConnection control = await RedisConnection.ConnectAsync(server.Endpoint, cancellation: stop).ConfigureAwait(
-                false);
+            await using RedisConnection control = await RedisConnection.ConnectAsync(
+                server.Endpoint, cancellation: stop).ConfigureAwait(false);
             (Content store, _) = await LoadAsync(
                 control, new() { BaseFile = file, BaseOffset = end.Offset, TargetOffset = end.Offset, History = NoHistory.Instance,
                     ReplicationId = FeedPlan.NewReplicationId() }, stop).ConfigureAwait(false);

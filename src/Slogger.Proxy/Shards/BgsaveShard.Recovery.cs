@@ -148,8 +148,8 @@ internal sealed partial class BgsaveShard
     // a dump is known again.
     private async Task GiveHistoryAsync(CancellationToken stop)
     {
-        await using (RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(
-            false))
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(
+            _fence.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
             using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = StoreAddress });
             await QuickAttach.AttachAsync(control, link, new AttachRequest { OnFull = OnFullSync.WithoutData }, _attachUndoFile,

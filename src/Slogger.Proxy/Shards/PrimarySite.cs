@@ -186,8 +186,8 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
             try
             {
                 using var limit = new CancellationTokenSource(DeposedNoteLimit);
-                await shard.Metadata.ChangeSiteAsync(shard.Seat.Cluster, s => new(s.DeposedBy(by), null), limit.Token).ConfigureAwait(
-                    false);
+                await shard.Metadata.ChangeSiteAsync(shard.Seat.Cluster, s => new(s.DeposedBy(by), null),
+                    limit.Token).ConfigureAwait(false);
             }
             catch (Exception e) when (e is MetadataException or OperationCanceledException)
             {

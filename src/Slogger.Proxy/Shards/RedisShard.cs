@@ -217,8 +217,8 @@ internal abstract class RedisShard : VersionedShard
         FailPoint.Pass(FailPoint.OriginRecorded);
         await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
         var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(StoreAddress) };
-        if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(
-            false) is not RestoreResult.Failed failed)
+        if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how),
+            stop).ConfigureAwait(false) is not RestoreResult.Failed failed)
         {
             FailPoint.Pass(FailPoint.Restored);
             return true;

@@ -97,8 +97,8 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
     {
         try
         {
-            return await shard.Metadata.AdmitShardAsync(shard.Seat.Cluster, shard.Seat.Shard, claim, shard.Seat.Epoch, stop).ConfigureAwait(
-                false);
+            return await shard.Metadata.AdmitShardAsync(shard.Seat.Cluster, shard.Seat.Shard, claim, shard.Seat.Epoch,
+                stop).ConfigureAwait(false);
         }
         catch (MetadataUnavailableException)
         {

@@ -141,8 +141,8 @@ internal abstract partial class VersionedShard
                 _stages.Passed("entry");
                 break;
             case LifecycleStepKind.LookAtStore:
-                (StoreSituation situation, string text) = await LookAsync(atStart: _loop is null, step.WorldLine, stop).ConfigureAwait(
-                    false);
+                (StoreSituation situation, string text) = await LookAsync(
+                    atStart: _loop is null, step.WorldLine, stop).ConfigureAwait(false);
                 _life.Found(situation, text, KeyCount);
                 break;
             case LifecycleStepKind.ReadLog:

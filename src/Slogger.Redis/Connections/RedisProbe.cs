@@ -53,8 +53,8 @@ public static class RedisProbe
     {
         try
         {
-            await using RedisConnection connection = await RedisConnection.ConnectAsync(endpoint, timeout, cancellation).ConfigureAwait(
-                false);
+            await using RedisConnection connection = await RedisConnection.ConnectAsync(
+                endpoint, timeout, cancellation).ConfigureAwait(false);
             return await InspectAsync(connection, cancellation).ConfigureAwait(false);
         }
         catch (RedisException e)

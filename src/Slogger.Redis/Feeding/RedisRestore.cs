@@ -86,8 +86,8 @@ public static class RedisRestore
             if (!probe.IsUsable && !(probe.Problem == RedisProblem.NotMaster && options.AllowReplica))
                 return new RestoreResult.Failed(probe.Problem, probe.Message);
             await using ReplicationFeed feed = ReplicationFeed.Start(plan, options.Feed);
-            ConfigScope scope = await ConfigScope.EnterAsync(control, Wanted(feed, options), options.UndoFile, cancellation).ConfigureAwait(
-                false);
+            ConfigScope scope = await ConfigScope.EnterAsync(control, Wanted(feed, options), options.UndoFile,
+                cancellation).ConfigureAwait(false);
             try
             {
                 if (!HasSecret(scope, options))

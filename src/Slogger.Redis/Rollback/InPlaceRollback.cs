@@ -224,8 +224,8 @@ public sealed class InPlaceRollback
         var asked = new ArrayBufferWriter<byte>();
         int selects = WriteForEach(asked, keys, (output, key) => EffectReplay.Write(output, "PEXPIRETIME"u8.ToArray(), key.Name));
         if (keys.Length == 0) { return null; }
-        IReadOnlyList<RedisReply> times = await control.PipelineAsync(asked.WrittenMemory, keys.Length + selects, stop).ConfigureAwait(
-            false);
+        IReadOnlyList<RedisReply> times = await control.PipelineAsync(
+            asked.WrittenMemory, keys.Length + selects, stop).ConfigureAwait(false);
         if (Refused(times) is { } refused) { return refused; }
         RedisReply[] integers = [.. times.Where(t => t.Kind == RedisReplyKind.Integer)];
         if (integers.Length != keys.Length) { return No("Redis's answers are not understood"); }

@@ -70,8 +70,8 @@ internal sealed partial class ShardShipper
                 FileOptions.Asynchronous);
             for (int got = 0; got < bytes.Length;)
             {
-                int read = await RandomAccess.ReadAsync(_copyFile, bytes[got..], chunk.At + got, CancellationToken.None).ConfigureAwait(
-                    false);
+                int read = await RandomAccess.ReadAsync(_copyFile, bytes[got..], chunk.At + got,
+                    CancellationToken.None).ConfigureAwait(false);
                 if (read == 0) { throw new IOException($"it ends at byte {chunk.At + got}, and should have {chunk.Seed.Bytes}"); }
                 got += read;
             }

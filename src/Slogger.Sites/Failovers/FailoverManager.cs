@@ -85,8 +85,8 @@ internal sealed class FailoverManager(
         _site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
         foreach (int shard in _site is { Role: SiteRole.FailingOver, Final: null } ? losing : [])
         {
-            SiteAnswer lost = await TryAsync(() => metadata.ChangeSiteAsync(cluster, s => s.Lose(new(shard)), stop), stop).ConfigureAwait(
-                false);
+            SiteAnswer lost = await TryAsync(() => metadata.ChangeSiteAsync(cluster, s => s.Lose(new(shard)), stop),
+                stop).ConfigureAwait(false);
             if (lost.Error is { } isOver) { return new(null, isOver); }
             _site = lost.Site;
         }

@@ -157,8 +157,8 @@ internal sealed class SiteControlService(
         }
         WorldPoint final = ShipWire.FromWire(request.Final);
         // Each by itself: one that has failed may be given up, and then the others are all that there is.
-        ReadyStream?[] ready = await Task.WhenAll(streamsOf().Select(s => ReadyAsync(s, number, final, call.Cancellation))).ConfigureAwait(
-            false);
+        ReadyStream?[] ready = await Task.WhenAll(streamsOf()
+            .Select(s => ReadyAsync(s, number, final, call.Cancellation))).ConfigureAwait(false);
         var reply = new V1.FinalReply();
         reply.Ready.AddRange(ready.OfType<ReadyStream>()
             .Select(r => new V1.ReadyStream { Shard = r.Stream.Number, Owner = r.Owner, Name = r.Name }));

@@ -151,8 +151,8 @@ internal sealed class BackupStream : IAsyncDisposable
     /// <exception cref="OperationCanceledException">It is not, by then; or nobody receives it just now.</exception>
     public async Task<ReadyStream> ReadyAsync(CancellationToken stop)
     {
-        await (_life ?? throw new OperationCanceledException("The stream is between two lives.")).Ready.WaitAsync(stop).ConfigureAwait(
-            false);
+        await (_life ?? throw new OperationCanceledException(
+            "The stream is between two lives.")).Ready.WaitAsync(stop).ConfigureAwait(false);
         return new(Stream, _owned, ClusterSeat.Name);
     }
 
@@ -201,8 +201,8 @@ internal sealed class BackupStream : IAsyncDisposable
     {
         switch (_decides.Next(site, _disk.Find(_badCopy), _store.Applied))
         {
-            case StreamStep.Seeded seeded: return await ChangeAsync(s => new(s.Seeded(Stream, seeded.Generation), null)).ConfigureAwait(
-                false);
+            case StreamStep.Seeded seeded: return await ChangeAsync(
+                s => new(s.Seeded(Stream, seeded.Generation), null)).ConfigureAwait(false);
             case StreamStep.Reseed reseed: return await ReseedAsync(reseed.Generation, reseed.Why).ConfigureAwait(false);
             case StreamStep.Receive receive: return await ReceiveAsync(receive.Start).ConfigureAwait(false);
             default: throw new UnreachableException();

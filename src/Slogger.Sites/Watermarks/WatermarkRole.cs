@@ -143,8 +143,8 @@ internal sealed class WatermarkRole : IAsyncDisposable
     {
         await foreach (WorldPoint watermark in notices.ReadAllAsync().ConfigureAwait(false))
         {
-            await call.WriteAsync(new V1.WatermarkNotice { Watermark = ShipWire.ToWire(watermark), Cluster = _cluster }).ConfigureAwait(
-                false);
+            await call.WriteAsync(new V1.WatermarkNotice { Watermark = ShipWire.ToWire(watermark),
+                Cluster = _cluster }).ConfigureAwait(false);
         }
     }
 
