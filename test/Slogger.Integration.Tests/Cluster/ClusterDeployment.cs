@@ -12,7 +12,6 @@ namespace Slogger.Integration.Tests.Cluster;
 
 internal sealed class ClusterDeployment(Workspace workspace, int shards, bool usesPostgres, int joiners = 0) : IAsyncDisposable
 {
-    private const int SigStop = 19, SigCont = 18;
     private static readonly TimeSpan ServingLimit = TimeSpan.FromSeconds(60);
 
     private readonly int[] _ports = [.. Enumerable.Range(0, shards + joiners).Select(_ => Workspace.FreePort())];
@@ -214,9 +213,9 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         if (!IsMetadataAway) { await StartProxyAsync(shard); }
     }
 
-    public void SuspendProxy(int shard) => ChildProcess.Signal(_proxies[shard]!.Id, SigStop);
+    public void SuspendProxy(int shard) => ChildProcess.Suspend(_proxies[shard]!.Id);
 
-    public void ResumeProxy(int shard) => ChildProcess.Signal(_proxies[shard]!.Id, SigCont);
+    public void ResumeProxy(int shard) => ChildProcess.Resume(_proxies[shard]!.Id);
 
     /// <summary>How the proxies say that survivors went back since this was asked last.</summary>
     public IReadOnlyList<(bool IsInPlace, string Reason)> TakeRollbacks()

@@ -364,7 +364,6 @@ public sealed class HostingTests(ITestOutputHelper output)
 /// <summary>slogger serve on a directory that an application has, or had.</summary>
 internal sealed class EmbeddedShardAt(string data, int? port = null, string[]? options = null) : IDisposable
 {
-    private const int SigStop = 19, SigCont = 18;
     private readonly int _port = port ?? Workspace.FreePort();
     private ProxyProcess? _proxy;
 
@@ -383,11 +382,10 @@ internal sealed class EmbeddedShardAt(string data, int? port = null, string[]? o
     // Returns when not one of its threads runs any more.
     public void Pause()
     {
-        ChildProcess.Signal(_proxy!.Id, SigStop);
-        while (!ChildProcess.IsStopped(_proxy!.Id)) { Thread.Sleep(1); }
+        ChildProcess.Suspend(_proxy!.Id);
     }
 
-    public void GoOn() => ChildProcess.Signal(_proxy!.Id, SigCont);
+    public void GoOn() => ChildProcess.Resume(_proxy!.Id);
 
     public string Tail() => _proxy?.Tail() ?? "";
 

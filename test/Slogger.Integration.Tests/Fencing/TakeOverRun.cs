@@ -13,8 +13,6 @@ namespace Slogger.Integration.Tests.Fencing;
 
 internal sealed class TakeOverRun : IAsyncDisposable
 {
-    private const int SigCont = 18;
-    private const int SigStop = 19;
     private const int LateClients = 12;
     private static readonly TimeSpan Patience = TimeSpan.FromSeconds(60);
     private readonly Workspace _workspace;
@@ -79,7 +77,7 @@ internal sealed class TakeOverRun : IAsyncDisposable
             .Select(i => new LateWriter(old.Endpoint, string.Create(CultureInfo.InvariantCulture, $"r{round}:w{i}"), (WriterKind)(i % 3)))];
         Task[] writing = [.. writers.Select(w => Task.Run(w.RunAsync))];
         await Task.Delay(_random.Next(50, 400));
-        ChildProcess.Signal(old.Id, SigStop);
+        ChildProcess.Suspend(old.Id);
         string[] keys = [.. writers.Select(w => w.Key), .. Enumerable.Range(0, LateClients)
             .Select(i => string.Create(CultureInfo.InvariantCulture, $"r{round}:late{i}"))];
         List<RespClient> late = await KnockAsync(old.Endpoint, keys[writers.Length..]);
@@ -90,7 +88,7 @@ internal sealed class TakeOverRun : IAsyncDisposable
             await client.DoAsync("SET", "owner", round.ToString(CultureInfo.InvariantCulture));
             using RespClient direct = await Redis.ConnectAsync();
             string before = string.Join(' ', (await direct.DoAsync(["MGET", .. keys])).Items.Select(v => v.Compact));
-            ChildProcess.Signal(old.Id, SigCont);
+            ChildProcess.Resume(old.Id);
             int? code = await old.ExitAsync(Patience);
             foreach (LateWriter writer in writers) { writer.Stop(); }
             await Task.WhenAll(writing);
@@ -166,9 +164,9 @@ internal sealed class TakeOverRun : IAsyncDisposable
             catch (InvalidOperationException e) when (e.Message.Contains("Another process holds its write lock", StringComparison.Ordinal))
             {
                 next.Dispose();
-                ChildProcess.Signal(old.Id, SigCont);
+                ChildProcess.Resume(old.Id);
                 await Task.Delay(5);
-                ChildProcess.Signal(old.Id, SigStop);
+                ChildProcess.Suspend(old.Id);
             }
         }
     }

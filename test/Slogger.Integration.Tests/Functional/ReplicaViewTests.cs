@@ -8,7 +8,6 @@ namespace Slogger.Integration.Tests.Functional;
 
 public sealed class ReplicaViewTests
 {
-    private const int SigStop = 19, SigContinue = 18;
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
     [Theory]
@@ -43,7 +42,7 @@ public sealed class ReplicaViewTests
         {
             id = int.Parse(Field((await direct.DoAsync("INFO", "server")).Text, "process_id"), CultureInfo.InvariantCulture);
         }
-        ChildProcess.Signal(id, SigStop);
+        ChildProcess.Suspend(id);
         try
         {
             // Written over the connection that all share; WAIT comes over another, on which Redis has seen no write.
@@ -53,7 +52,7 @@ public sealed class ReplicaViewTests
         }
         finally
         {
-            ChildProcess.Signal(id, SigContinue);
+            ChildProcess.Resume(id);
         }
         await client.SendAsync("WAIT", "1", "0");
         Assert.Equal(":1", (await client.ReadAsync(Generous)).Compact);

@@ -156,7 +156,7 @@ public sealed class StoreConnectionTests
     [InlineData("tcp-backlog 16")]
     public async Task ManyClients_NeedConnectionsOfTheirOwnAtOnce_EachIsServedOrTold(string directive)
     {
-        const int Clients = 1000, SigStop = 19, SigCont = 18;
+        const int Clients = 1000;
         using var workspace = new Workspace();
         await using var deployment = new ProxyDeployment(workspace,
             new ProxySetup(Attached: false) { Options = directive.Length == 0 ? [] : ["--redis-directive", directive] });
@@ -167,7 +167,7 @@ public sealed class StoreConnectionTests
         var clients = new List<RespClient>();
         try
         {
-            ChildProcess.Signal(redis, SigStop);
+            ChildProcess.Suspend(redis);
             for (int i = 0; i < Clients; i++)
             {
                 clients.Add(await deployment.ConnectAsync());
@@ -175,7 +175,7 @@ public sealed class StoreConnectionTests
             }
 
             await Task.Delay(300);
-            ChildProcess.Signal(redis, SigCont);
+            ChildProcess.Resume(redis);
             await other.DoAsync(["RPUSH", "list", .. Enumerable.Range(0, Clients).Select(i => $"{i}")]);
             int told = 0;
             foreach (RespClient client in clients)
@@ -191,7 +191,7 @@ public sealed class StoreConnectionTests
         }
         finally
         {
-            ChildProcess.Signal(redis, SigCont);
+            ChildProcess.Resume(redis);
             foreach (RespClient client in clients) { client.Dispose(); }
         }
     }

@@ -7,7 +7,9 @@ namespace Slogger.Integration.Tests.Processes;
 internal sealed partial class ChildProcess : IDisposable
 {
     private const int LinesKept = 4000;
-    private const int SigTerm = 15;
+    private const int SigTerm = 15, SigCont = 18, SigStop = 19;
+
+    private static readonly TimeSpan SuspendMax = TimeSpan.FromSeconds(10);
 
     private readonly Process _process;
     private readonly Queue<string> _lines = new();
@@ -145,8 +147,27 @@ internal sealed partial class ChildProcess : IDisposable
     /// <summary>Sends a signal to a process by id; false if there is none.</summary>
     public static bool Signal(int processId, int signal) => Kill(processId, signal) == 0;
 
-    /// <summary>Whether every thread of a process has stopped. Behind SIGSTOP, on a busy machine, some go on for a while.</summary>
-    public static bool IsStopped(int processId)
+    /// <summary>Suspends a process. On a busy machine some of its threads go on for a while behind the signal, and answer what they are
+    /// asked: this returns when none of them runs any more.</summary>
+    public static void Suspend(int processId)
+    {
+        long began = Stopwatch.GetTimestamp();
+        do
+        {
+            if (!Signal(processId, SigStop) || Stopwatch.GetElapsedTime(began) > SuspendMax)
+            {
+                throw new InvalidOperationException($"process {processId} could not be suspended");
+            }
+
+            Thread.Sleep(1);
+        }
+        while (!IsStopped(processId));
+    }
+
+    /// <summary>Lets a suspended process go on.</summary>
+    public static void Resume(int processId) => Signal(processId, SigCont);
+
+    private static bool IsStopped(int processId)
     {
         try
         {

@@ -9,7 +9,6 @@ namespace Slogger.Integration.Tests.Sites;
 
 public sealed class SleepingPrimaryTests(ITestOutputHelper output)
 {
-    private const int SigStop = 19, SigCont = 18;
     private const string Session = "0123456789abcdef0123456789abcdef";
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60), Lease = TimeSpan.FromSeconds(1), OneWay =
         TimeSpan.FromMilliseconds(2);
@@ -72,10 +71,8 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
                 await client.SendAsync("SET", before.Key(asked.FindIndex(a => a.Client == client) > s_questions.Length ? 1 : 0, "x"), "2");
                 await client.SendAsync("DPR.WAIT", "*", "300");
             }
-            for (int s = 0; s < 2; s++) { Assert.True(ChildProcess.Signal(before.ProcessId(s), SigStop)); }
-            // What is asked before that may be answered under the lease.
-            await Eventually.AsyncTrue("the processes sleep", Generous,
-                () => Task.FromResult(ChildProcess.IsStopped(before.ProcessId(0)) && ChildProcess.IsStopped(before.ProcessId(1))));
+            // What is asked before they sleep may be answered under the lease.
+            for (int s = 0; s < 2; s++) { ChildProcess.Suspend(before.ProcessId(s)); }
             foreach ((RespClient client, string what, _) in asked)
             {
                 if (s_questions.FirstOrDefault(q => string.Join(' ', q.Question) == what).Question is { } question)
@@ -89,7 +86,7 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
             (int code, string said) = await after.CommandAsync("failover");
             Assert.True(code == 0, $"slogger failover ended with {code}\n{said}\n{sites.Tail()}");
             await after.ServingAsync(Generous);
-            for (int s = 0; s < 2; s++) { ChildProcess.Signal(before.ProcessId(s), SigCont); }
+            for (int s = 0; s < 2; s++) { ChildProcess.Resume(before.ProcessId(s)); }
 
             var told = new List<string>();
             foreach ((RespClient client, string what, Func<RespValue, long> tells) in asked)
@@ -131,7 +128,7 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         }
         finally
         {
-            for (int s = 0; s < 2; s++) { ChildProcess.Signal(before.ProcessId(s), SigCont); }
+            for (int s = 0; s < 2; s++) { ChildProcess.Resume(before.ProcessId(s)); }
             foreach (RespClient client in asked.Select(a => a.Client).Concat(sessions).Concat(silent)) { client.Dispose(); }
         }
     }
