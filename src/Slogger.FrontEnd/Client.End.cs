@@ -110,7 +110,7 @@ internal sealed unsafe partial class Client
         if (Shared is not null) { Shared.ClientCount--; }
         // A change that the log does not hold may still be on its way to Redis: its end must be seen. Among several shards so must that of
         // anything: its slot may be given away, and be another's before it is executed.
-        if (!_changesUnlogged)
+        if (UnloggedChange is null)
         {
             if (_loop.Slots is not null && Dedicated is { InFlight: > 0 } dedicated) { dedicated.Linger(); }
             else { Dedicated?.Close("the client has gone"); }

@@ -86,6 +86,8 @@ internal sealed unsafe partial class Client : IChannelOwner
     private bool _ended;
     private bool _closeWhenSent;
     private int _sharedInFlight;
+    private long _lastActive;
+    private LastRequest _lastRequest;
 
     public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared, bool isDecided, ToldCommits? told)
     {
@@ -95,7 +97,8 @@ internal sealed unsafe partial class Client : IChannelOwner
         _channel = channel;
         _output = new(loop, this, channel, told);
         Id = id;
-        _connectedAt = _lastActive = loop.Now;
+        _lastActive = loop.Now;
+        Identity = new(this, channel, loop.Now);
         Shared = shared;
         if (shared is not null) { shared.ClientCount++; }
     }
@@ -111,6 +114,24 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     /// <summary>Serial number of the connection at this proxy.</summary>
     public long Id { get; }
+
+    /// <summary>The lowest <see cref="VirtualId"/>: above all that Redis gives out.</summary>
+    public const long FirstVirtualId = 1L << 48;
+
+    /// <summary>The id of a client that has no connection of its own at Redis: above all that Redis gives out.</summary>
+    public long VirtualId => FirstVirtualId + Id;
+
+    /// <summary>Its addresses, and its line in CLIENT LIST.</summary>
+    public ClientIdentity Identity { get; }
+
+    /// <summary>When it last sent something or was answered, by the loop's clock.</summary>
+    public long LastActive => _lastActive;
+
+    /// <summary>The name of its last command, as Redis would write it.</summary>
+    public string LastCommand => _lastRequest.Command;
+
+    /// <summary>Its connection to Redis cannot be told from others' in what Redis lists, so it is in the list as it is.</summary>
+    public bool IsUnrecognizable => Dedicated is { IsConnected: true, Address: null, RedisId: 0 };
 
     public int Db { get; set; }
 
@@ -128,6 +149,10 @@ internal sealed unsafe partial class Client : IChannelOwner
     public bool IsResumeScheduled { get; set; }
 
     public nint OutputBytes => _output.Count;
+
+    public nint OutputCapacity => _output.Capacity;
+
+    public nint InputCapacity => _input.Capacity;
 
     /// <summary>A dedicated upstream should not be read while this holds.</summary>
     public bool IsOutputFull => _output.IsFull;
@@ -316,6 +341,9 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>What it has sent and is not forwarded is little.</summary>
     public bool IsInputSmall => _input.Count < SmallInputBytes;
 
+    /// <summary>It waits for a checkpoint of what it has changed.</summary>
+    public bool WaitsForCheckpoint => _waiting == Waiting.Checkpoint;
+
     /// <summary>It stopped being read until there is room on its upstream.</summary>
     public bool WaitsForRoom => _waiting == Waiting.Room;
 
@@ -343,6 +371,12 @@ internal sealed unsafe partial class Client : IChannelOwner
         if (IsClosed || _ended || _closeWhenSent || _waiting != Waiting.Nothing) { return; }
         UpdateWatch();
         OnReadable(_channel);
+    }
+
+    /// <summary>Less is held than before.</summary>
+    public void OnHoldEnded()
+    {
+        if (!IsClosed && _waiting == Waiting.Held) { EndWait(); }
     }
 
     private const long AvoidSharedMicroseconds = 100_000;

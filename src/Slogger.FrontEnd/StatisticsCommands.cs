@@ -88,7 +88,7 @@ internal static class StatisticsCommands
         string text = Encoding.Latin1.GetString(reply[at..^2]);
         text = WithClientCount(client.Loop, text, connectedClients);
         text = WithoutInternalCalls(client, text);
-        if (client.Loop.Slots is not null) { text = Client.WithClusterFields(text); }
+        if (client.Loop.Slots is not null) { text = ClusterCommands.WithFields(text); }
         if (client.HasReplicaLink) { text = ReplicaCommands.WithoutOwnReplica(text); }
         if (addsSection)
         {
