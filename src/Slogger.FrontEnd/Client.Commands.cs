@@ -317,7 +317,7 @@ internal sealed unsafe partial class Client
     public void LogIn(Upstream upstream, string user)
     {
         _pins |= Pins.Auth;
-        BecomeUser(user);
+        _sharing.BecomeUser(user);
         _loop.Directory.LearnId(upstream);
     }
 
@@ -381,13 +381,13 @@ internal sealed unsafe partial class Client
         _replyMode = ReplyMode.On;
         _pins = Pins.None;
         _transaction.End(runs: false);
-        BecomeUser(null);
+        _sharing.BecomeUser(null);
         _lostLogin = false;
         _loop.Probe.IsFresh();
     }
 
     /// <summary>QUIT is on its way to Redis: what the client sends from here on is dropped.</summary>
-    public void OnQuitForwarded() => _quits |= _waiting == Waiting.Nothing && !IsClosed;
+    public void OnQuitForwarded() => _end.HasQuit |= _waiting == Waiting.Nothing && !IsClosed;
 
     /// <summary>A subscription, or its end, is on its way.</summary>
     public void OnSubscribing()
@@ -474,7 +474,7 @@ internal sealed unsafe partial class Client
         _output.Free();
         _input.Free();
         Socket socket = _loop.Poller.Release(_channel);
-        if (Shared is not null) { Shared.ClientCount--; }
+        _sharing.Uncount();
         Dedicated?.Close("the client has gone");
         _loop.Forget(this);
         return socket;

@@ -23,18 +23,18 @@ internal sealed unsafe partial class Client
     // Ordinary requests may take the shared upstream only when nothing of this client is under way elsewhere.
     private bool TakesShared =>
         Shared is not null && (_pins & ~Pins.Auth) == 0 && !IsStreaming && (Dedicated is null || Dedicated.InFlight == 0)
-            && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
+            && !_loop.IsPaused && !_sharing.IsAvoided(_loop.Now);
 
     // Who has not given the password that Redis wants may send little: a request that is too large is not waited for.
     private bool MayGoOnWithoutPassword(byte* p)
     {
         if (CommandScanner.ClassifyUnauthenticated(p, _input.Tail) is not { } tooMuch) { return true; }
-        if (_undecided && !_loop.Probe.IsSharingKnown)
+        if (_sharing.IsUndecided && !_loop.Probe.IsSharingKnown)
         {
             Wait(Waiting.Store);
             return false;
         }
-        Decide();
+        _sharing.Decide(_loop.Sharing);
         if (Shared is not null || !_loop.Probe.NeedsPassword) { return true; }
         Refuse(tooMuch, thenClose: true);
         return false;
@@ -141,10 +141,10 @@ internal sealed unsafe partial class Client
 
     private void ProcessRequests()
     {
-        if (_quits) { _input.Free(); }
+        if (_end.HasQuit) { _input.Free(); }
         bool isLong = IsInputLong && !IsStreaming && (_pins & Pins.Raw) == 0;
         if (isLong && _longInput.IsStillIncomplete(_input.Head, _input.Tail)) { return; }
-        while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
+        while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_end.IsWhenSent)
         {
             if (_large is { } large)
             {
@@ -229,12 +229,12 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Verdict);
             return null;
         }
-        if (!_loop.Shard.IsOpen || (_undecided && Dedicated is null && !_loop.Probe.IsSharingKnown))
+        if (!_loop.Shard.IsOpen || (_sharing.IsUndecided && Dedicated is null && !_loop.Probe.IsSharingKnown))
         {
             Wait(Waiting.Store);
             return null;
         }
-        if (_undecided && _loop.Probe.IsSharingKnown) { Decide(); }
+        if (_sharing.IsUndecided && _loop.Probe.IsSharingKnown) { _sharing.Decide(_loop.Sharing); }
         bool mayForward = _loop.Boundary.MayForward();
         // On no upstream: what is given to one counts as under way.
         if (_loop.Gate.IsShut)
@@ -256,7 +256,7 @@ internal sealed unsafe partial class Client
             }
             return Shared;
         }
-        if (_sharedInFlight > 0)
+        if (_sharing.InFlight > 0)
         {
             Wait(Waiting.Drain);
             return null;
@@ -265,7 +265,7 @@ internal sealed unsafe partial class Client
         {
             try
             {
-                Dedicated = _user is null ? _loop.Spares.Take(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
+                Dedicated = _sharing.User is null ? _loop.Spares.Take(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
             }
             catch (System.Net.Sockets.SocketException e) when (e.SocketErrorCode == System.Net.Sockets.SocketError.WouldBlock)
             {
@@ -486,7 +486,7 @@ internal sealed unsafe partial class Client
         if (upstream is null) { return Refuse("ERR Protocol error: expected '$' and a length", thenClose: true); }
         upstream.Write(_input.Head, (nint)(end - _input.Head));
         _input.Free();
-        _ended = true;
+        _end.IsInputOver = true;
         _large = null;
         upstream.FinishStreaming();
         UpdateWatch();

@@ -38,7 +38,8 @@ internal sealed class ClientSlots(FrontEndLoop loop, Client client)
                 return null;
             case SlotScope.Unknown when slots.Keys.Knows(client.Argument(0)):
                 string name = Encoding.Latin1.GetString(client.Argument(0));
-                return client.RefuseCommand($"ERR SLOGGER it is not known where '{name}' has its keys: it cannot be used in a cluster of several shards");
+                return client.RefuseCommand(
+                    $"ERR SLOGGER it is not known where '{name}' has its keys: it cannot be used in a cluster of several shards");
             case SlotScope.Unknown:
                 return client.RefuseCommand(SettingCommands.UnknownCommandError(client));
         }

@@ -92,7 +92,7 @@ internal static class StatisticsCommands
         if (client.HasReplicaLink) { text = ReplicaCommands.WithoutOwnReplica(text); }
         if (addsSection)
         {
-            string section = $"# Dpr\r\n{client.InfoText()}";
+            string section = $"# Dpr\r\n{client.Commits.InfoText()}";
             text = text.Length is 0 or 4 ? text + section : $"{text}\r\n{section}";
         }
         byte[] content = Encoding.Latin1.GetBytes(text);
