@@ -16,7 +16,7 @@ internal static class BlockingCommands
     private static ReplyHandler? HandlerIn(Client client) => client.Loop.Slots is null ? null : OnReply;
 
     private static void OnReply(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
-        client.Pass(reply.StartsWith("-UNBLOCKED"u8) ? client.AnswerOfUnblocked(reply) : reply);
+        client.Pass(reply.StartsWith("-UNBLOCKED"u8) ? client.Slots.AnswerOfUnblocked(reply) : reply);
 
     public static string? PopInBatch(Client client) => (client.Pins & Pins.Multi) == 0 ? SpecialCommand.NotInBatch(client) : null;
 

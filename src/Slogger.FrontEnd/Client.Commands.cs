@@ -73,11 +73,14 @@ internal sealed unsafe partial class Client
             _facts = null;
             if (why is not null) { return RefuseCommand(why); }
         }
-        if (_loop.Slots is not null && HandleAmongShards(kind) is { } done) { return done; }
+        if (_loop.Slots is not null && Slots.Handle(kind) is { } done) { return done; }
         return (_pins & Pins.Multi) != 0 ? command.Queue(this) : command.Handle(this);
     }
 
     // ---- Arguments of the request at the head of the input ----
+
+    /// <summary>The request itself.</summary>
+    public ReadOnlySpan<byte> Request => new(_input.Head, (int)_requestBytes);
 
     public int ArgumentCount => _loop.Arguments.Count;
 
@@ -160,7 +163,7 @@ internal sealed unsafe partial class Client
             upstream.Expect(this, 1, ReplyKind.Plain, blocking);
         }
         else { upstream.Expect(this, then, kind, blocking: blocking); }
-        if (upstream.Exclusive is null) { KeepLast(_input.Head, _requestBytes); }
+        if (upstream.Exclusive is null) { _lastRequest.Keep(_input.Head, _requestBytes); }
         ConsumeRequest();
         if (barrier) { Wait(Waiting.Reply); }
     }
@@ -207,8 +210,45 @@ internal sealed unsafe partial class Client
         return false;
     }
 
+    /// <summary>In the place of an error: a transaction that did not run.</summary>
+    public const string NoReplyToExec = "";
+
+    private ReadOnlySpan<byte> NilReply => Protocol == 3 ? "_\r\n"u8 : "*-1\r\n"u8;
+
     private static ReplyHandler OnRefusedInstead(string why) => (client, _, _, _) =>
         client.Answer(why == NoReplyToExec ? client.NilReply : Encoding.Latin1.GetBytes($"-{why}\r\n"));
+
+    // ---- What its transaction means for requests that are not of it ----
+
+    private Transaction _transaction;
+
+    /// <summary>The transaction that is open, or was last.</summary>
+    public ref Transaction Transaction => ref _transaction;
+
+    // What would be done otherwise if Redis refuses MULTI waits for its answer.
+    private bool MayHaveNoTransaction(CommandKind kind) => (_pins & Pins.Multi) != 0 && _transaction.MayBeRefused
+        && kind is not (CommandKind.Exec or CommandKind.Discard or CommandKind.Dedicated) && !(kind == CommandKind.Quit && BatchLeft == 0);
+
+    // The next request is the last of its batch, and does not end the transaction under way unless it is EXEC or DISCARD.
+    private bool LeavesTransactionOpen => BatchLeft == 1 && (_pins & Pins.Multi) != 0;
+
+    private bool EndsTransaction(CommandKind kind) => kind == CommandKind.Exec || (kind == CommandKind.Discard && ArgumentCount == 1);
+
+    // What is queued would be executed after its batch, in a version that the session would not hear of.
+    private bool DiscardTransaction() =>
+        DiscardInstead("ERR SLOGGER a transaction must end in the batch that it begins in: it was discarded");
+
+    /// <summary>In the place of the request: the transaction must not run.</summary>
+    public bool DiscardInstead(string why)
+    {
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        upstream.Write("*1\r\n$7\r\nDISCARD\r\n"u8);
+        ForwardWritten(upstream, OnRefusedInstead(why), barrier: true);
+        _pins &= ~(Pins.Multi | Pins.Watch);
+        _transaction.End(runs: false);
+        return false;
+    }
 
     // ---- Replies ----
 
@@ -277,7 +317,7 @@ internal sealed unsafe partial class Client
     public void LogIn(Upstream upstream, string user)
     {
         _pins |= Pins.Auth;
-        BecomeUser(user);
+        _sharing.BecomeUser(user);
         _loop.Directory.LearnId(upstream);
     }
 
@@ -341,13 +381,13 @@ internal sealed unsafe partial class Client
         _replyMode = ReplyMode.On;
         _pins = Pins.None;
         _transaction.End(runs: false);
-        BecomeUser(null);
+        _sharing.BecomeUser(null);
         _lostLogin = false;
         _loop.Probe.IsFresh();
     }
 
     /// <summary>QUIT is on its way to Redis: what the client sends from here on is dropped.</summary>
-    public void OnQuitForwarded() => _quits |= _waiting == Waiting.Nothing && !IsClosed;
+    public void OnQuitForwarded() => _end.HasQuit |= _waiting == Waiting.Nothing && !IsClosed;
 
     /// <summary>A subscription, or its end, is on its way.</summary>
     public void OnSubscribing()
@@ -434,48 +474,12 @@ internal sealed unsafe partial class Client
         _output.Free();
         _input.Free();
         Socket socket = _loop.Poller.Release(_channel);
-        if (Shared is not null) { Shared.ClientCount--; }
+        _sharing.Uncount();
         Dedicated?.Close("the client has gone");
         _loop.Forget(this);
         return socket;
     }
 
-    // ---- A change that the log does not hold ----
-
-    private bool _changesUnlogged;
-
-    /// <summary>Nothing is committed from here on, until a checkpoint holds the change that the request makes.</summary>
-    public void BeginUnloggedChange()
-    {
-        _loop.Shard.BeforeUnloggedChange();
-        _changesUnlogged = true;
-    }
-
-    /// <summary>The change was made, or refused.</summary>
-    public void OnUnloggedAnswered(Upstream upstream, ReadOnlySpan<byte> reply)
-    {
-        _changesUnlogged = false;
-        if (IsClosed)
-        {
-            // It was kept open for this reply.
-            upstream.Close("the client has gone");
-            _loop.Shard.AfterUnloggedChange(() => { });
-            return;
-        }
-        byte[]? answer = _replyMode == ReplyMode.On ? reply.ToArray() : null;
-        Wait(Waiting.Checkpoint);
-        _loop.Shard.AfterUnloggedChange(() =>
-        {
-            if (IsClosed || _waiting != Waiting.Checkpoint) { return; }
-            if (answer is not null) { Deliver(answer); }
-            if (!IsClosed) { EndWait(); }
-        });
-    }
-
-    /// <summary>The connection died that was to answer: the change was made, or not.</summary>
-    public void OnUnloggedLost()
-    {
-        _changesUnlogged = false;
-        _loop.Shard.AfterUnloggedChange(() => { });
-    }
+    /// <summary>A change of its that the log does not hold, and that is not answered.</summary>
+    public UnloggedChange? UnloggedChange { get; set; }
 }

@@ -9,31 +9,22 @@ internal sealed unsafe partial class Client
     private const int ReadAheadBytes = 1 << 20;
     private const long EndedBlockedMicroseconds = 100_000;
 
-    // QUIT is on its way to Redis: what the client sends from here on is dropped.
-    private bool _quits;
-
-    // Its connection to Redis has ended with its own: when Redis hangs up, all has come.
-    private bool _endsWithUpstream;
-
     private const long LingerMicroseconds = 1_000_000;
 
     // For one that does not read what it is owed.
     private const long UnreadMicroseconds = 30_000_000;
 
-    // The error that ends the connection was given: what still comes is dropped until the client has gone, or until this time.
-    private long _lingerUntil;
-
     // A client that has ended its stream still gets what it is owed.
     private void CloseIfDone()
     {
-        if (!(_ended || _quits) || IsClosed || _waiting != Waiting.Nothing || IsResumeScheduled || !IsDrained) { return; }
-        if (_endsWithUpstream && Dedicated is not null) { return; }
-        if (_output.Count == 0) { Close(); } else { _closeWhenSent = true; }
+        if (!(_end.IsInputOver || _end.HasQuit) || IsClosed || _waiting != Waiting.Nothing || IsResumeScheduled || !IsDrained) { return; }
+        if (_end.IsWithUpstream && Dedicated is not null) { return; }
+        if (_output.Count == 0) { Close(); } else { _end.IsWhenSent = true; }
     }
 
     private void OnEnd(bool broken)
     {
-        _ended = true;
+        _end.IsInputOver = true;
         if (broken)
         {
             Close();
@@ -49,9 +40,9 @@ internal sealed unsafe partial class Client
     private void EndUpstream()
     {
         // What is to be resumed may still forward requests that came before the end.
-        if (!_ended || IsClosed || _waiting != Waiting.Nothing || IsResumeScheduled || Dedicated is not { } dedicated) { return; }
+        if (!_end.IsInputOver || IsClosed || _waiting != Waiting.Nothing || IsResumeScheduled || Dedicated is not { } dedicated) { return; }
         if (dedicated.InFlight == 0 && (_pins & (Pins.PubSub | Pins.Monitor | Pins.Tracking)) == 0) { return; }
-        _endsWithUpstream = true;
+        _end.IsWithUpstream = true;
         dedicated.EndInput();
     }
 
@@ -76,7 +67,7 @@ internal sealed unsafe partial class Client
         }
         else if (got != Channel.WouldBlock)
         {
-            _ended = true;
+            _end.IsInputOver = true;
         }
         UpdateWatch();
     }
@@ -84,7 +75,7 @@ internal sealed unsafe partial class Client
     // It has ended its stream, and the request before those that are here still blocks: Redis would not do them any more.
     private void GiveUpBlocked(long now)
     {
-        if (_ended && _waiting != Waiting.Nothing && Dedicated is { BlockingInFlight: > 0 } dedicated
+        if (_end.IsInputOver && _waiting != Waiting.Nothing && Dedicated is { BlockingInFlight: > 0 } dedicated
             && now - _lastActive > EndedBlockedMicroseconds)
         {
             dedicated.EndInput();
@@ -94,7 +85,7 @@ internal sealed unsafe partial class Client
     /// <summary>Ends the connection behind what is owed.</summary>
     public void CloseWhenSent()
     {
-        _closeWhenSent = true;
+        _end.IsWhenSent = true;
         _input.Free();
         if (_output.Count == 0) { Close(); } else { UpdateWatch(); }
     }
@@ -107,10 +98,10 @@ internal sealed unsafe partial class Client
         _output.Free();
         _input.Free();
         _loop.Poller.Close(_channel);
-        if (Shared is not null) { Shared.ClientCount--; }
+        _sharing.Uncount();
         // A change that the log does not hold may still be on its way to Redis: its end must be seen. Among several shards so must that of
         // anything: its slot may be given away, and be another's before it is executed.
-        if (!_changesUnlogged)
+        if (UnloggedChange is null)
         {
             if (_loop.Slots is not null && Dedicated is { InFlight: > 0 } dedicated) { dedicated.Linger(); }
             else { Dedicated?.Close("the client has gone"); }
@@ -125,12 +116,12 @@ internal sealed unsafe partial class Client
         _transaction.ConnectionLost();
         GiveUpReset();
         // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.
-        bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !IsStreaming && !_closeWhenSent);
+        bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !IsStreaming && !_end.IsWhenSent);
         if (wasIdle || _waiting == Waiting.Verdict || IsKept)
         {
             if ((_pins & Pins.Multi) != 0) { Rollback.LoseTransaction(); }
             _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
-            if (_user is not null)
+            if (_sharing.User is not null)
             {
                 _lostLogin = true;
                 _verdictDue = _loop.Now + VerdictMicroseconds;
@@ -152,7 +143,7 @@ internal sealed unsafe partial class Client
 
     private void LoseReplies()
     {
-        _closeWhenSent = true;
+        _end.IsWhenSent = true;
         if (_output.Count == 0 || _output.IsHeld) { Close(); } else { UpdateWatch(); }
     }
 
@@ -176,7 +167,7 @@ internal sealed unsafe partial class Client
     /// <summary>The connection is closed when the client has read what it was sent. What it has sent meanwhile is dropped.</summary>
     public void EndWhenRead()
     {
-        _lingerUntil = _loop.Now + LingerMicroseconds;
+        _end.LingersUntil = _loop.Now + LingerMicroseconds;
         _input.Free();
         if (_output.Count == 0) { EndSending(); }
         UpdateWatch();
@@ -184,7 +175,7 @@ internal sealed unsafe partial class Client
 
     private void EndSending()
     {
-        _lingerUntil = _loop.Now + LingerMicroseconds;
+        _end.LingersUntil = _loop.Now + LingerMicroseconds;
         try
         {
             _channel.Socket.Shutdown(System.Net.Sockets.SocketShutdown.Send);

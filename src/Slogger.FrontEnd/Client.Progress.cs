@@ -1,7 +1,4 @@
-// Which of this client's operations are of which version, how far they are committed, and what a rollback did to them.
-using System.Globalization;
-using System.Text;
-using Slogger.Core.Cuts;
+// Counts this client's operations as they are forwarded and answered, by versions and by batches.
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -22,27 +19,11 @@ internal sealed unsafe partial class Client
     /// <summary>The world-line that it is in.</summary>
     public WorldLine WorldLine => _progress!.WorldLine;
 
-    // ---- Waiting for a commit ----
-
-    private CommitWait? _commitWait;
-
-    /// <summary>A wait has begun: its end answers the request.</summary>
-    public void WaitForCommit(CommitWait wait, long hurriedVersion)
-    {
-        _commitWait = wait;
-        _waiting = Waiting.Commit;
-        UpdateWatch();
-        _loop.Waits.WaitForCommit(this, hurriedVersion);
-    }
-
-    /// <summary>Looks whether the commit waited for has come, or the time is over. True when the wait has ended.</summary>
-    public bool CheckCommit(long now) => IsClosed || _waiting != Waiting.Commit || _commitWait!.Check(this, now);
-
     /// <summary>Requests were given to an upstream.</summary>
     public void OnForwarded(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
     {
         if (kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe) { count = 1; }
-        if (upstream.Exclusive is null) { _sharedInFlight += count; }
+        if (upstream.Exclusive is null) { _sharing.InFlight += count; }
         _loop.Forwarded += count;
         if (_progress is null) { return; }
         _loop.Gate.MarkBusy();
@@ -61,7 +42,7 @@ internal sealed unsafe partial class Client
     /// <summary>Replies have come.</summary>
     public void OnAnswered(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
     {
-        if (upstream.Exclusive is null) { _sharedInFlight -= count; }
+        if (upstream.Exclusive is null) { _sharing.InFlight -= count; }
         if (_progress is null || IsUncounted(kind)) { return; }
         if (inexact) { _loop.Gate.MarkBusy(); }
         if (IsStreaming && upstream.InFlight == 0)
@@ -85,55 +66,6 @@ internal sealed unsafe partial class Client
         _progress.OnForwarded(1, _loop.Gate.Open);
         _progress.OnAnswered(1, _loop.Gate.Open);
         if (BatchLeft > 0) { _batches!.OnAnsweredHere(); }
-    }
-
-    public long Sequence => _progress?.Forwarded.Number ?? 0;
-
-    private long CommittedSequence => _progress is null ? 0 : _progress.OnCommitted(Cut).Number;
-
-    // What is said of it in the reply that is being made; 0 says nothing.
-    public long TellSequence() => Told(Cut) is { Version.Number: > 0 } ? CommittedSequence : 0;
-
-    // What is said of a recorded cut in the reply that is being made; version 0 says nothing.
-    public WorldPoint Told(WorldPoint cut)
-    {
-        if (!MayTell) { return cut with { Version = Version.Zero }; }
-        Tells();
-        return cut;
-    }
-
-    // The status says what is committed, too.
-    public string InfoText()
-    {
-        bool mayTell = MayTell;
-        string text = _loop.Shard.InfoText(_loop);
-        if (mayTell || MayTell) { Tells(); }
-        return text;
-    }
-
-    // The recorded cut, which not everybody may be told. Both parts as of one moment: a version of the next world-line says nothing of
-    // this one.
-    public WorldPoint Cut
-    {
-        get
-        {
-            while (true)
-            {
-                long line = _loop.Shard.WorldLine, version = _loop.Shard.CommittedVersion;
-                if (_loop.Shard.WorldLine == line) { return new WorldPoint(new WorldLine(line), new Version(version)); }
-            }
-        }
-    }
-
-    /// <summary>Whether a version is committed, and may be told to be. In another world-line nothing can be said before the rollback has
-    /// been looked at.</summary>
-    public bool IsCommitted(long version) =>
-        MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
-
-    public long VersionOf(long sequence)
-    {
-        _ = CommittedSequence;
-        return _progress!.TryVersionNeededFor(new Sequence(sequence), out Version version) ? version.Number : long.MaxValue;
     }
 
     // ---- Batches ----
@@ -180,16 +112,12 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Store);
             return false;
         }
-        Decide();
+        _sharing.Decide(_loop.Sharing);
         isNotLetIn = Shared is null && _loop.Probe.NeedsPassword;
         return true;
     }
 
     /// <summary>Whether a command of the proxy's own can be put behind what this client's own upstream has been sent.</summary>
-    public bool TakesMarks(Upstream upstream) => upstream == Dedicated && !IsClosed && !IsStreaming && !_ended && !_quits
-        && (_pins & (Pins.Multi | Pins.Raw | Pins.PubSub | Pins.Monitor)) == 0 && (_user is null || _loop.IsOwnUser(_user));
-
-    /// <summary>What sessions are told: committed at every shard.</summary>
-    public WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && !port.Finder.HasGridCuts
-        ? port.CommittedEverywhere : Cut);
+    public bool TakesMarks(Upstream upstream) => upstream == Dedicated && !IsClosed && !IsStreaming && !_end.IsInputOver && !_end.HasQuit
+        && (_pins & (Pins.Multi | Pins.Raw | Pins.PubSub | Pins.Monitor)) == 0 && IsLoginKnown;
 }

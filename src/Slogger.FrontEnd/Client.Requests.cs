@@ -1,6 +1,7 @@
 // The way there: bytes of a client are cut into requests, and each run of ordinary ones goes on in one piece.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Ownership;
 using Slogger.FrontEnd.Transports;
 using Slogger.Resp;
 
@@ -9,7 +10,8 @@ namespace Slogger.FrontEnd;
 internal sealed unsafe partial class Client
 {
     private const int LargeRequestBytes = 256 << 10;
-    private const int SpecialRequestBytes = 64 << 20;
+    /// <summary>A request that must be looked at as a whole may be as long.</summary>
+    public const int SpecialRequestBytes = 64 << 20;
     private const int DedicatedOutLimitBytes = 1 << 20;
     private const int SmallInputBytes = 1 << 10;
 
@@ -21,18 +23,18 @@ internal sealed unsafe partial class Client
     // Ordinary requests may take the shared upstream only when nothing of this client is under way elsewhere.
     private bool TakesShared =>
         Shared is not null && (_pins & ~Pins.Auth) == 0 && !IsStreaming && (Dedicated is null || Dedicated.InFlight == 0)
-            && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
+            && !_loop.IsPaused && !_sharing.IsAvoided(_loop.Now);
 
     // Who has not given the password that Redis wants may send little: a request that is too large is not waited for.
     private bool MayGoOnWithoutPassword(byte* p)
     {
         if (CommandScanner.ClassifyUnauthenticated(p, _input.Tail) is not { } tooMuch) { return true; }
-        if (_undecided && !_loop.Probe.IsSharingKnown)
+        if (_sharing.IsUndecided && !_loop.Probe.IsSharingKnown)
         {
             Wait(Waiting.Store);
             return false;
         }
-        Decide();
+        _sharing.Decide(_loop.Sharing);
         if (Shared is not null || !_loop.Probe.NeedsPassword) { return true; }
         Refuse(tooMuch, thenClose: true);
         return false;
@@ -84,7 +86,7 @@ internal sealed unsafe partial class Client
         if (next < end) { _input.Append(next, (nint)(end - next)); }
         if (count > 0)
         {
-            KeepLast(start);
+            _lastRequest.Keep(start);
             shared.CommitOut((nint)(next - start));
             shared.Expect(this, count, ReplyKind.Plain);
             _loop.Sharing.IsDirty = true;
@@ -107,6 +109,22 @@ internal sealed unsafe partial class Client
         if (IsInputTaken()) { ProcessInput(); }
     }
 
+    private LongInput _longInput;
+
+    /// <summary>What of requests is here, and cannot go on yet.</summary>
+    public nint InputBytes => _input.Count;
+
+    // To be kept where it is, and not copied with each piece.
+    private bool IsInputLong => _input.Count >= LongInput.BytesMin;
+
+    // False: this client was closed for what clients have sent and cannot go on yet.
+    private bool IsInputTaken()
+    {
+        if (!_longInput.IsDue(_input.Count)) { return true; }
+        _loop.LimitInputs();
+        return !IsClosed;
+    }
+
     // Everything but the hot path: looks at what is in the input until it is used up or something must be waited for.
     private void ProcessInput()
     {
@@ -123,9 +141,10 @@ internal sealed unsafe partial class Client
 
     private void ProcessRequests()
     {
-        if (_quits) { _input.Free(); }
-        if (IsStillIncomplete()) { return; }
-        while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
+        if (_end.HasQuit) { _input.Free(); }
+        bool isLong = IsInputLong && !IsStreaming && (_pins & Pins.Raw) == 0;
+        if (isLong && _longInput.IsStillIncomplete(_input.Head, _input.Tail)) { return; }
+        while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_end.IsWhenSent)
         {
             if (_large is { } large)
             {
@@ -144,7 +163,7 @@ internal sealed unsafe partial class Client
             if (IsHeldUp) { limit = 1; }
             if (_loop.Shard.Hold != Hold.None)
             {
-                if (IsHeld(p, _input.Tail))
+                if (_loop.Held.IsHeld(p, _input.Tail))
                 {
                     Wait(Waiting.Held);
                     return;
@@ -167,7 +186,7 @@ internal sealed unsafe partial class Client
                     if (AnswerWithNotice((nint)(next - p), CommandKind.Ordinary)) { continue; }
                     Upstream? upstream = Route(needsDedicated: false);
                     if (upstream is null) { return; }
-                    KeepLast(p, next - p);
+                    _lastRequest.Keep(p, next - p);
                     upstream.Write(p, (nint)(next - p));
                     upstream.Expect(this, count, ReplyKind.Plain);
                 }
@@ -210,12 +229,12 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Verdict);
             return null;
         }
-        if (!_loop.Shard.IsOpen || (_undecided && Dedicated is null && !_loop.Probe.IsSharingKnown))
+        if (!_loop.Shard.IsOpen || (_sharing.IsUndecided && Dedicated is null && !_loop.Probe.IsSharingKnown))
         {
             Wait(Waiting.Store);
             return null;
         }
-        if (_undecided && _loop.Probe.IsSharingKnown) { Decide(); }
+        if (_sharing.IsUndecided && _loop.Probe.IsSharingKnown) { _sharing.Decide(_loop.Sharing); }
         bool mayForward = _loop.Boundary.MayForward();
         // On no upstream: what is given to one counts as under way.
         if (_loop.Gate.IsShut)
@@ -237,7 +256,7 @@ internal sealed unsafe partial class Client
             }
             return Shared;
         }
-        if (_sharedInFlight > 0)
+        if (_sharing.InFlight > 0)
         {
             Wait(Waiting.Drain);
             return null;
@@ -246,7 +265,7 @@ internal sealed unsafe partial class Client
         {
             try
             {
-                Dedicated = _user is null ? _loop.Spares.Take(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
+                Dedicated = _sharing.User is null ? _loop.Spares.Take(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
             }
             catch (System.Net.Sockets.SocketException e) when (e.SocketErrorCode == System.Net.Sockets.SocketError.WouldBlock)
             {
@@ -358,6 +377,63 @@ internal sealed unsafe partial class Client
         return true;
     }
 
+    // ---- Keys of a shard among several ----
+
+    private ClientSlots? _slots;
+
+    /// <summary>The slots that it uses. Only among several shards.</summary>
+    public ClientSlots Slots => _slots ??= new(_loop, this);
+
+    /// <summary>Other slots are served than before.</summary>
+    public void OnSlotsChanged(ShardSlots slots) => _slots?.OnChanged(slots);
+
+    /// <summary>A slot's owner is known, or it is served again.</summary>
+    public void OnSlotKnown()
+    {
+        if (!IsClosed && _waiting == Waiting.Slot) { EndWait(); }
+    }
+
+    /// <summary>Whether something of this client's may be under way at the store that touches a slot which is not served any more,
+    /// or that will be followed by such.</summary>
+    /// <param name="slots">The slots; null: there is one shard.</param>
+    /// <param name="mustEnd">It blocks, and has to be ended.</param>
+    public bool HoldsUp(ShardSlots? slots, out bool mustEnd)
+    {
+        mustEnd = false;
+        if (Dedicated is not { InFlight: > 0 } dedicated) { return false; }
+        if (dedicated.BlockingInFlight == 0) { return true; }
+        // What was sent behind something that blocks has been looked at already, and may be for any slot.
+        mustEnd = dedicated.InFlight > 1 || (slots is not null && !Slots.ServesWhatBlocks(slots));
+        return mustEnd;
+    }
+
+    // The whole ordinary request at the head of the input, which the scan did not pass.
+    private bool HandleKeys()
+    {
+        _requestBytes = ScanOne();
+        if (AnswerWithNotice((nint)_requestBytes, CommandKind.Ordinary)) { return true; }
+        return Slots.IsServed(CommandKind.Ordinary) is { } done ? done : Forward(needsDedicated: false);
+    }
+
+    // A request too large to be kept is streamed as soon as its keys are known to be this shard's: null. What has keys further
+    // on, and what is for others, is waited for.
+    private bool? HandleLargeKeys()
+    {
+        if (_loop.Slots is not { } slots) { return null; }
+        _requestBytes = CommandScanner.ReadArguments(_input.Head, _input.Tail, _loop.Arguments);
+        // Malformed further on: Redis says what is wrong with it.
+        if (_requestBytes < 0) { return null; }
+        if (_requestBytes > 0) { return Slots.IsServed(CommandKind.Ordinary); }
+        if (ArgumentCount >= 2 && slots.Keys.HasOneKey(Argument(0)) && slots.Partitions.Of(Argument(1)) is var slot
+            && slots.Table.Owns(slot))
+        {
+            Slots.NoteQueued(slot);
+            return null;
+        }
+        return _input.Count > SpecialRequestBytes
+            && Refuse("ERR Protocol error: request too large for a shard that may not have its keys", thenClose: true);
+    }
+
     // ---- Large requests go on as they come, on an upstream of the client's own ----
 
     private bool StartStream()
@@ -410,7 +486,7 @@ internal sealed unsafe partial class Client
         if (upstream is null) { return Refuse("ERR Protocol error: expected '$' and a length", thenClose: true); }
         upstream.Write(_input.Head, (nint)(end - _input.Head));
         _input.Free();
-        _ended = true;
+        _end.IsInputOver = true;
         _large = null;
         upstream.FinishStreaming();
         UpdateWatch();

@@ -99,9 +99,12 @@ internal sealed unsafe partial class Client
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same, and so does one whose replies are off: it could not be told.
     private bool IsKept => _progress is not null && (UsesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !_output.IsHeld && !IsClosed
-        && !_closeWhenSent && !_ended && !_quits
-        && _large is null or { IsDropped: true } && _replyMode == ReplyMode.On && _lingerUntil == 0
-        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
+        && !_end.IsWhenSent && !_end.IsInputOver && !_end.HasQuit
+        && _large is null or { IsDropped: true } && _replyMode == ReplyMode.On && _end.LingersUntil == 0
+        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && IsLoginKnown;
+
+    // If it has logged in, the proxy can do so in its place.
+    private bool IsLoginKnown => _sharing.User is null || _loop.IsOwnUser(_sharing.User);
 
     // The connection on which it logged in is lost. If the store is lost with it, and the client is kept, the proxy logs in
     // again in its place; if not, Redis has closed that connection, and with it the client.
@@ -110,12 +113,12 @@ internal sealed unsafe partial class Client
     // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it. Among other
     // shards nobody can tell what it has seen there.
     private bool HasDoneNothing => !_loop.Gate.IsPunctual && _progress is { Forwarded.Number: 0 } && !IsInBatch
-        && _rollback is null or { Owed: 0 } && !_closeWhenSent && !_ended && !IsStreaming;
+        && _rollback is null or { Owed: 0 } && !_end.IsWhenSent && !_end.IsInputOver && !IsStreaming;
 
     /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
     public void OnReplyLost(int count, ReplyKind kind)
     {
-        if (IsClosed || _closeWhenSent) { return; }
+        if (IsClosed || _end.IsWhenSent) { return; }
         if (!IsKept || kind == ReplyKind.Exec)
         {
             // Of a transaction that may have changed the database nobody can tell where the client stands now.
@@ -131,10 +134,8 @@ internal sealed unsafe partial class Client
     /// <summary>The store is lost: who is not kept goes.</summary>
     public void OnStoreLost()
     {
-        Shared = null;
-        _undecided = true;
-        _sharedInFlight = 0;
-        _lostLogin |= _user is not null && Dedicated is not null;
+        _sharing.Lose();
+        _lostLogin |= _sharing.User is not null && Dedicated is not null;
         Dedicated?.Close("the store was lost");
         Dedicated = null;
         if (!IsKept && !HasDoneNothing)
@@ -142,7 +143,7 @@ internal sealed unsafe partial class Client
             if (!IsClosed) { LoseReplies(); }
             return;
         }
-        _pins = _user is null ? Pins.None : Pins.Auth;
+        _pins = _sharing.User is null ? Pins.None : Pins.Auth;
         _transaction.End(runs: false);
     }
 

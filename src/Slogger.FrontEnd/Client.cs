@@ -83,21 +83,22 @@ internal sealed unsafe partial class Client : IChannelOwner
     private Pins _pins;
     private Waiting _waiting;
     private ReplyMode _replyMode;
-    private bool _ended;
-    private bool _closeWhenSent;
-    private int _sharedInFlight;
+    private ClientEnd _end;
+    private SharedUse _sharing;
+    private long _lastActive;
+    private LastRequest _lastRequest;
 
     public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared, bool isDecided, ToldCommits? told)
     {
-        _undecided = !isDecided;
+        _sharing = new(shared, isDecided);
         if (loop.Gate.IsVersioned) { _progress = new SessionProgress(new WorldLine(loop.Shard.WorldLine)); }
+        Commits = new(loop, this, _progress);
         _loop = loop;
         _channel = channel;
         _output = new(loop, this, channel, told);
         Id = id;
-        _connectedAt = _lastActive = loop.Now;
-        Shared = shared;
-        if (shared is not null) { shared.ClientCount++; }
+        _lastActive = loop.Now;
+        Identity = new(this, channel, loop.Now);
     }
 
     public FrontEndLoop Loop => _loop;
@@ -112,6 +113,27 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>Serial number of the connection at this proxy.</summary>
     public long Id { get; }
 
+    /// <summary>The lowest <see cref="VirtualId"/>: above all that Redis gives out.</summary>
+    public const long FirstVirtualId = 1L << 48;
+
+    /// <summary>The id of a client that has no connection of its own at Redis: above all that Redis gives out.</summary>
+    public long VirtualId => FirstVirtualId + Id;
+
+    /// <summary>What it is told of commits.</summary>
+    public ClientCommits Commits { get; }
+
+    /// <summary>Its addresses, and its line in CLIENT LIST.</summary>
+    public ClientIdentity Identity { get; }
+
+    /// <summary>When it last sent something or was answered, by the loop's clock.</summary>
+    public long LastActive => _lastActive;
+
+    /// <summary>The name of its last command, as Redis would write it.</summary>
+    public string LastCommand => _lastRequest.Command;
+
+    /// <summary>Its connection to Redis cannot be told from others' in what Redis lists, so it is in the list as it is.</summary>
+    public bool IsUnrecognizable => Dedicated is { IsConnected: true, Address: null, RedisId: 0 };
+
     public int Db { get; set; }
 
     public int Protocol { get; set; } = 2;
@@ -119,7 +141,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     public byte[]? Name { get; private set; }
 
     /// <summary>The shared upstream; <c>null</c> when this client has none.</summary>
-    public Upstream? Shared { get; private set; }
+    public Upstream? Shared => _sharing.Upstream;
 
     public Upstream? Dedicated { get; private set; }
 
@@ -128,6 +150,10 @@ internal sealed unsafe partial class Client : IChannelOwner
     public bool IsResumeScheduled { get; set; }
 
     public nint OutputBytes => _output.Count;
+
+    public nint OutputCapacity => _output.Capacity;
+
+    public nint InputCapacity => _input.Capacity;
 
     /// <summary>A dedicated upstream should not be read while this holds.</summary>
     public bool IsOutputFull => _output.IsFull;
@@ -149,12 +175,12 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void OnReadable(Channel channel)
     {
         _lastActive = _loop.Now;
-        if (_lingerUntil != 0)
+        if (_end.LingersUntil != 0)
         {
             DropInput();
             return;
         }
-        if (_closeWhenSent || _ended || (_waiting != Waiting.Nothing && !ReadsAhead))
+        if (_end.IsWhenSent || _end.IsInputOver || (_waiting != Waiting.Nothing && !ReadsAhead))
         {
             // Not waited for, so this is an error or a hang-up.
             if (!_channel.WantsRead) { Close(); }
@@ -165,7 +191,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             ReadAhead();
             return;
         }
-        bool special = IsHeldUp || _quits || IsInputLong;
+        bool special = IsHeldUp || _end.HasQuit || IsInputLong;
         if (IsStreaming || Shared is null || Dedicated is not null || special)
         {
             if (!TakesShared || special) { ReadForDedicated(); return; }
@@ -227,12 +253,12 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>All that waited has been sent. False: that was what the client's end waited for.</summary>
     public bool GoesOnWhenSent()
     {
-        if (_closeWhenSent)
+        if (_end.IsWhenSent)
         {
             Close();
             return false;
         }
-        if (_lingerUntil != 0) { EndSending(); }
+        if (_end.LingersUntil != 0) { EndSending(); }
         return true;
     }
 
@@ -243,7 +269,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void UpdateWatch()
     {
         if (IsClosed) { return; }
-        bool read = !_ended && !_closeWhenSent && (_waiting == Waiting.Nothing || ReadsAhead) && !_output.IsTooFull;
+        bool read = !_end.IsInputOver && !_end.IsWhenSent && (_waiting == Waiting.Nothing || ReadsAhead) && !_output.IsTooFull;
         _loop.Poller.Watch(_channel, read, _output.WantsWrite);
     }
 
@@ -306,7 +332,7 @@ internal sealed unsafe partial class Client : IChannelOwner
                 return;
         }
         _waiting = Waiting.Nothing;
-        if (_input.Count > 0) { ProcessInput(); } else if (!_ended) { UpdateWatch(); }
+        if (_input.Count > 0) { ProcessInput(); } else if (!_end.IsInputOver) { UpdateWatch(); }
         if (IsClosed) { return; }
         UpdateWatch();
         EndUpstream();
@@ -315,6 +341,12 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     /// <summary>What it has sent and is not forwarded is little.</summary>
     public bool IsInputSmall => _input.Count < SmallInputBytes;
+
+    /// <summary>It waits for a commit.</summary>
+    public bool WaitsForCommit => _waiting == Waiting.Commit;
+
+    /// <summary>It waits for a checkpoint of what it has changed.</summary>
+    public bool WaitsForCheckpoint => _waiting == Waiting.Checkpoint;
 
     /// <summary>It stopped being read until there is room on its upstream.</summary>
     public bool WaitsForRoom => _waiting == Waiting.Room;
@@ -331,7 +363,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void OnView(bool refused)
     {
         if (IsClosed || _waiting != Waiting.View) { return; }
-        if (refused) { _avoidSharedUntil = _loop.Now + AvoidSharedMicroseconds; }
+        if (refused) { _sharing.Avoid(_loop.Now); }
         EndWait();
     }
 
@@ -340,16 +372,19 @@ internal sealed unsafe partial class Client : IChannelOwner
     {
         if (IsClosed || _waiting != Waiting.Nothing) { return; }
         if (_input.Count > 0) { ProcessInput(); }
-        if (IsClosed || _ended || _closeWhenSent || _waiting != Waiting.Nothing) { return; }
+        if (IsClosed || _end.IsInputOver || _end.IsWhenSent || _waiting != Waiting.Nothing) { return; }
         UpdateWatch();
         OnReadable(_channel);
     }
 
-    private const long AvoidSharedMicroseconds = 100_000;
-    private long _avoidSharedUntil;
+    /// <summary>Less is held than before.</summary>
+    public void OnHoldEnded()
+    {
+        if (!IsClosed && _waiting == Waiting.Held) { EndWait(); }
+    }
 
     /// <summary>No reply is owed to it.</summary>
-    public bool IsDrained => _sharedInFlight == 0 && (Dedicated is null || Dedicated.InFlight == 0);
+    public bool IsDrained => _sharing.InFlight == 0 && (Dedicated is null || Dedicated.InFlight == 0);
 
     /// <summary>A reply has been given out.</summary>
     public void AfterReply(Upstream upstream)
@@ -378,43 +413,15 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void OnSharingKnown()
     {
         if (IsClosed || _waiting != Waiting.Store) { return; }
-        Decide();
+        _sharing.Decide(_loop.Sharing);
         EndWait();
     }
 
-    // Whether this client may share is decided once for each shared upstream, and whenever it has become another user.
-    private void Decide()
-    {
-        if (!_undecided) { return; }
-        _undecided = false;
-        Shared = _loop.Sharing.For(_user);
-        if (Shared is not null) { Shared.ClientCount++; }
-    }
-
-    // Nothing of it is under way on the shared upstream.
-    private void BecomeUser(string? user)
-    {
-        _user = user;
-        if (Shared is not null) { Shared.ClientCount--; }
-        Shared = null;
-        _undecided = true;
-    }
-
-    // As whom it has logged in. The connection on which it did stays its own; ordinary requests may be shared all the same.
-    private string? _user;
-
     /// <summary>The shared upstream is gone; the client may share the next one if a new connection may.</summary>
-    public void OnSharedClosed()
-    {
-        Shared = null;
-        _undecided = true;
-        _sharedInFlight = 0;
-    }
+    public void OnSharedClosed() => _sharing.Lose();
 
     /// <summary>Nobody shares any more: from the next request on this client has an upstream of its own.</summary>
-    public void LeaveShared() => Shared = null;
-
-    private bool _undecided;
+    public void LeaveShared() => _sharing.Leave();
 
     // As Redis does it: not while it is blocked, subscribed, or watches others.
     private bool IsIdleTooLong(long now) =>
@@ -423,7 +430,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     public void Housekeeping(long now)
     {
-        if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil + (_output.Count == 0 ? 0 : UnreadMicroseconds)))
+        if (IsIdleTooLong(now) || (_end.LingersUntil != 0 && now >= _end.LingersUntil + (_output.Count == 0 ? 0 : UnreadMicroseconds)))
         {
             Close();
             return;

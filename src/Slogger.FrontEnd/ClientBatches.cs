@@ -257,7 +257,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
         {
             output.Cork();
             BatchInFlight batch = _queue.Take();
-            GiveTrailer(batch.Reply(client.SessionCut));
+            GiveTrailer(batch.Reply(client.Commits.SessionCut));
             if (batch.IsInexact) { HoldOutput(batch.Latest); }
             // Who waits for the next one to be let through before sending requests is told; see Begin.
             if (!_queue.IsEmpty && _queue.Head.Count == _left) { AnnounceHead(); }
@@ -270,7 +270,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     private void HoldOutput(Version until)
     {
         if (client.IsClosed) { return; }
-        if (client.IsCommitted(until.Number))
+        if (client.Commits.IsCommitted(until.Number))
         {
             // That it leaves tells the commit.
             client.Tells();

@@ -138,7 +138,8 @@ internal sealed class ClientKill
             if (client.IsClosed || (client == self && _skipsSelf)) { continue; }
             own.TryGetValue(client, out ClientLine? line);
             ClientType type = line?.Type ?? ClientType.Normal;
-            if (!Takes(client.VirtualId, line?.Id ?? 0, client.PeerAddress, client.LocalAddress, type, line?["user"] ?? "default"))
+            ClientIdentity who = client.Identity;
+            if (!Takes(client.VirtualId, line?.Id ?? 0, who.PeerAddress, who.LocalAddress, type, line?["user"] ?? "default"))
             {
                 continue;
             }

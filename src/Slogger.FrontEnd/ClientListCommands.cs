@@ -59,7 +59,7 @@ internal static class ClientListCommands
     private static byte[] OfItself(Client client, ReadOnlySpan<byte> reply)
     {
         List<ClientLine> lines = ClientLine.Parse(reply);
-        foreach (ClientLine line in lines) { client.ShowAsClient(line); }
+        foreach (ClientLine line in lines) { client.Identity.Show(line); }
         return ClientLine.Format(lines, reply[0]);
     }
 
@@ -108,7 +108,7 @@ internal static class ClientListCommands
                 if (!self.Loop.Directory.IsOwn(line, out Client? client)) { shown.Add(line); }
                 else if (client is { IsClosed: false } && listed.Add(client))
                 {
-                    client.ShowAsClient(line);
+                    client.Identity.Show(line);
                     shown.Add(line);
                 }
             }
@@ -121,7 +121,7 @@ internal static class ClientListCommands
                     else if (id >= Client.FirstVirtualId && self.Loop.Find(id) is { } client)
                     {
                         ClientLine? own = shown.Find(l => self.Loop.Directory.IsOwn(l, out Client? its) && its == client);
-                        own ??= client.MakeLine(shared);
+                        own ??= client.Identity.MakeLine(shared);
                         chosen.Add(own);
                     }
                 }
@@ -134,7 +134,7 @@ internal static class ClientListCommands
                     if (!listed.Contains(client) && !client.IsUnrecognizable && !client.IsClosed
                         && (type is null || client.Dedicated is null))
                     {
-                        shown.Add(client.MakeLine(shared));
+                        shown.Add(client.Identity.MakeLine(shared));
                     }
                 }
             }

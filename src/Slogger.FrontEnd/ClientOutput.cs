@@ -196,7 +196,7 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
     public bool IsReleased()
     {
         if (client.IsClosed || !IsHeld) { return true; }
-        if (!client.IsCommitted(_heldFor)) { return false; }
+        if (!client.Commits.IsCommitted(_heldFor)) { return false; }
         _heldFor = 0;
         if (client.IsReplying) { Tells(); }
         Flush();

@@ -39,9 +39,9 @@ internal static class CommitCommands
         }
         return name switch
         {
-            "DPR.INFO" => Question(client, static c => c.Answer(RespText.Bulk(Encoding.UTF8.GetBytes(c.InfoText())))),
+            "DPR.INFO" => Question(client, static c => c.Answer(RespText.Bulk(Encoding.UTF8.GetBytes(c.Commits.InfoText())))),
             "DPR.CUT" when ofShards => Question(client, AnswerCutOfShards),
-            "DPR.CUT" => Question(client, static c => AnswerCut(c, c.SessionCut)),
+            "DPR.CUT" => Question(client, static c => AnswerCut(c, c.Commits.SessionCut)),
             "DPR.WORLDLINE" => Question(client, static c => c.Answer(RespText.Integer(c.Loop.Shard.WorldLine))),
             "DPR.PARTITIONS" => Question(client, static c => AnswerPartitions(c, c.Loop.Shard.Batches?.Partitions ?? Partitioning.Hash)),
             "DPR.HELLO" => SessionCommands.Hello(client),
@@ -93,13 +93,13 @@ internal static class CommitCommands
             client.Answer(RespText.Integers([.. text.Split(' ').Select(n => long.Parse(n, CultureInfo.InvariantCulture))]));
             return;
         }
-        WorldPoint cut = client.SessionCut;
+        WorldPoint cut = client.Commits.SessionCut;
         client.Answer(RespText.Integers([cut.WorldLine.Number, .. Enumerable.Repeat(cut.Version.Number, shard.Batches?.ShardCount ?? 1)]));
     }
 
     private static void AnswerCommitted(Client client) =>
-        client.Answer(RespText.Integers(client.Loop.Shard.WorldLine, client.TellSequence(), client.Sequence,
-            client.Told(client.Cut).Version.Number));
+        client.Answer(RespText.Integers(client.Loop.Shard.WorldLine, client.Commits.TellSequence(), client.Commits.Sequence,
+            client.Commits.Told(client.Commits.Cut).Version.Number));
 
     private static void AnswerPartitions(Client client, Partitioning partitions)
     {
@@ -135,14 +135,15 @@ internal static class CommitCommands
         {
             return client.RefuseCommand("ERR SLOGGER there is no backup to wait for: the proxy was started without --backup");
         }
-        long sequence = client.Sequence;
+        long sequence = client.Commits.Sequence;
         if (!client.ArgumentIs(1, "*"u8) && (!client.ArgumentNumber(1, out sequence) || sequence < 0))
         {
             return client.RefuseCommand("ERR SLOGGER the sequence number must be '*' or a number of 0 or more");
         }
-        if (sequence > client.Sequence)
+        if (sequence > client.Commits.Sequence)
         {
-            return client.RefuseCommand($"ERR SLOGGER this connection has done {client.Sequence} operations: {sequence} is not among them");
+            return client.RefuseCommand(
+                $"ERR SLOGGER this connection has done {client.Commits.Sequence} operations: {sequence} is not among them");
         }
         if (!client.ArgumentNumber(2, out long milliseconds) || milliseconds < 0) { return client.RefuseCommand(BadTimeout); }
         return Probe(client, (ofBackup ? new BackupWait(sequence, milliseconds) : new CommitWait(sequence, milliseconds)).Begin);
@@ -178,7 +179,7 @@ internal static class CommitCommands
             return client.RefuseCommand("ERR timeout is negative");
         }
         if (replicas > 0) { return client.RefuseCommand("ERR SLOGGER replicas are not known to the proxy: use WAITAOF 1 0 <timeout>"); }
-        return WaitAof(client, new AofWait(local == 0 ? 0 : client.Sequence, milliseconds));
+        return WaitAof(client, new AofWait(local == 0 ? 0 : client.Commits.Sequence, milliseconds));
     }
 
     private static bool WaitAof(Client client, AofWait wait) => client.ForwardProbe(counts: true, then: (c, _, failed, reply) =>

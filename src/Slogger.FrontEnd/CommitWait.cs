@@ -24,7 +24,7 @@ internal class CommitWait(long sequence, long milliseconds)
             return;
         }
         _deadline = milliseconds == 0 ? 0 : client.Loop.Now + (milliseconds * 1000);
-        client.WaitForCommit(this, HurriedVersion);
+        client.Commits.Wait(this, HurriedVersion);
     }
 
     /// <summary>Looks whether what is waited for has come, or the time is over. True when the wait has ended.</summary>
@@ -40,16 +40,16 @@ internal class CommitWait(long sequence, long milliseconds)
     protected virtual long HurriedVersion => Version;
 
     /// <summary>The version to wait for.</summary>
-    protected virtual long VersionFor(Client client, long last) => client.VersionOf(last);
+    protected virtual long VersionFor(Client client, long last) => client.Commits.VersionOf(last);
 
     /// <summary>Whether what is waited for has come.</summary>
-    protected virtual bool HasCome(Client client) => sequence == 0 || client.IsCommitted(Version);
+    protected virtual bool HasCome(Client client) => sequence == 0 || client.Commits.IsCommitted(Version);
 
     /// <summary>Ends the wait.</summary>
     protected virtual void Answer(Client client, bool reached)
     {
         TellIf(client, reached);
-        client.Answer(RespText.Integers(client.Loop.Shard.WorldLine, client.TellSequence(), reached ? 1 : 0));
+        client.Answer(RespText.Integers(client.Loop.Shard.WorldLine, client.Commits.TellSequence(), reached ? 1 : 0));
     }
 
     /// <summary>That something has been committed is only told with the right to.</summary>
@@ -63,14 +63,15 @@ internal class CommitWait(long sequence, long milliseconds)
 internal sealed class BackupWait(long sequence, long milliseconds) : CommitWait(sequence, milliseconds)
 {
     // Of what is committed the versions are not known any more: none is above the cut.
-    protected override long VersionFor(Client client, long last) => Math.Max(base.VersionFor(client, last), client.Cut.Version.Number);
+    protected override long VersionFor(Client client, long last) =>
+        Math.Max(base.VersionFor(client, last), client.Commits.Cut.Version.Number);
 
     protected override bool HasCome(Client client) =>
         client.Loop.Shard.Watermark is { } at && at.WorldLine == client.WorldLine && Version <= at.Version.Number;
 
     // What the backup holds it holds whoever serves.
     protected override void Answer(Client client, bool reached) =>
-        client.Answer(RespText.Integers(client.Loop.Shard.WorldLine, client.TellSequence(), reached ? 1 : 0));
+        client.Answer(RespText.Integers(client.Loop.Shard.WorldLine, client.Commits.TellSequence(), reached ? 1 : 0));
 }
 
 /// <summary>WAITAOF.</summary>
@@ -91,11 +92,11 @@ internal sealed class ReachWait(long version, long milliseconds) : CommitWait(0,
 
     protected override long VersionFor(Client client, long last) => version;
 
-    protected override bool HasCome(Client client) => Version <= client.Cut.Version.Number;
+    protected override bool HasCome(Client client) => Version <= client.Commits.Cut.Version.Number;
 
     protected override void Answer(Client client, bool reached)
     {
-        WorldPoint at = client.Told(client.Cut);
+        WorldPoint at = client.Commits.Told(client.Commits.Cut);
         client.Answer(RespText.Integers(at.WorldLine.Number, at.Version.Number, reached ? 1 : 0));
     }
 }

@@ -55,7 +55,8 @@ internal static class ConnectionCommands
             if (user is not null) { client.LogIn(upstream, user); }
         }
         if (upstream.Protocol == 0) { upstream.Protocol = client.Protocol; }
-        client.Answer(client.WithClusterMode(upstream.Exclusive is null && !failed ? ClientListCommands.WithOwnId(client, reply) : reply));
+        ReadOnlySpan<byte> own = upstream.Exclusive is null && !failed ? ClientListCommands.WithOwnId(client, reply) : reply;
+        client.Answer(ClusterCommands.WithMode(client, own));
     };
 
     public static bool QueueHello(Client client)

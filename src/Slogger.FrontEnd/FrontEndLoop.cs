@@ -45,7 +45,6 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     private readonly ConnectionAdmission _admission;
     private readonly ViewQueue _views;
     private readonly QuietMoment _quiet;
-    private readonly HeldClients _held;
     private long _nextHousekeeping;
     private long _nextFullQueueWarning;
     private long _nextClientId;
@@ -73,7 +72,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         _admission = new(this);
         _views = new(this);
         _quiet = new(this);
-        _held = new(this);
+        Held = new(this);
         ReceiveBuffer = (byte*)NativeMemory.AlignedAlloc(ReceiveBufferBytes, 4096);
     }
 
@@ -83,6 +82,9 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     public IStoreConnector Store { get; set; }
 
     public IShardPort Shard { get; }
+
+    /// <summary>Clients whose next request is held.</summary>
+    public HeldClients Held { get; }
 
     public FrontEndLimits Limits { get; }
 
@@ -333,7 +335,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         bool known = Probe.IsFresh();
         var client = new Client(this, channel, ++_nextClientId, known ? Shared : null, known, told);
         channel.Owner = client;
-        if (peer is not null) { client.SetAddresses(peer, local); }
+        if (peer is not null) { client.Identity.SetAddresses(peer, local); }
         Clients.Add(client);
         client.Start(refused: Clients.Count > Limits.MaxClients || Descriptors.AreScarce(socket));
     }
@@ -394,7 +396,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 WaitForSlot(client);
                 break;
             case Waiting.Held:
-                _held.Add(client);
+                Held.Add(client);
                 break;
             case Waiting.Facts:
                 Facts.WaitFor(client);
@@ -521,7 +523,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     public void LetGo() => _quiet.End();
 
     /// <summary>Less is held than before (<see cref="IShardPort.Hold"/>).</summary>
-    public void OnHoldEnded() => _held.Release();
+    public void OnHoldEnded() => Held.Release();
 
     /// <summary>Awaits all that was forwarded before. What blocks with nothing behind it is not awaited: it does nothing while all others
     /// are held.</summary>

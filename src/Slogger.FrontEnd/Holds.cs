@@ -39,14 +39,11 @@ internal sealed class HeldClients(FrontEndLoop loop)
         _held.Clear();
         foreach (Client client in held) { client.OnHoldEnded(); }
     }
-}
 
-internal sealed unsafe partial class Client
-{
     private static ReadOnlySpan<byte> QuestionPrefix => "DPR."u8;
 
-    // Whether the request that begins here is held: known when its name has come.
-    private bool IsHeld(byte* p, byte* end)
+    /// <summary>Whether the request that begins here is held: known when its name has come.</summary>
+    public unsafe bool IsHeld(byte* p, byte* end)
     {
         var bytes = new ReadOnlySpan<byte>(p, (int)Math.Min(end - p, 1024));
         int at = bytes.IndexOf((byte)'$');
@@ -59,18 +56,12 @@ internal sealed unsafe partial class Client
             return false;
         }
         ReadOnlySpan<byte> name = line.Slice(newline + 1, length);
-        return _loop.Shard.Hold switch
+        return loop.Shard.Hold switch
         {
-            Hold.Writes => _loop.Catalog.MayWrite(name),
+            Hold.Writes => loop.Catalog.MayWrite(name),
             Hold.All => !(name.Length > QuestionPrefix.Length && Ascii.EqualsIgnoreCase(name[..QuestionPrefix.Length], QuestionPrefix))
                 || Ascii.EqualsIgnoreCase(name, "DPR.BATCH"u8),
             _ => false,
         };
-    }
-
-    /// <summary>Less is held than before.</summary>
-    public void OnHoldEnded()
-    {
-        if (!IsClosed && _waiting == Waiting.Held) { EndWait(); }
     }
 }

@@ -23,7 +23,8 @@ internal static class MonitorLines
             int length = Encoding.Latin1.GetChars(line[(space + 1)..close], address);
             if (loop.Directory.ClientAt(address[..length]) is { } client)
             {
-                monitor.DeliverPush([.. line[..(space + 1)], .. Encoding.Latin1.GetBytes(client.MonitorAddress), .. line[close..]]);
+                byte[] shown = Encoding.Latin1.GetBytes(client.Identity.MonitorAddress);
+                monitor.DeliverPush([.. line[..(space + 1)], .. shown, .. line[close..]]);
                 return;
             }
             if (loop.Shard.IsOwnConnection(new string(address[..length]))) { return; }

@@ -29,7 +29,7 @@ internal static class SessionCommands
     private static void AnswerHello(Client client, UInt128 session)
     {
         IBatchPort port = client.Loop.Shard.Batches!;
-        WorldPoint cut = client.SessionCut;
+        WorldPoint cut = client.Commits.SessionCut;
         var bytes = new List<byte>();
         void Number(string name, long value)
         {

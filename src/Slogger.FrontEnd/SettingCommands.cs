@@ -199,18 +199,13 @@ internal static class SettingCommands
     public static bool Debug(Client client)
     {
         if (!client.Loop.Gate.IsVersioned || !IsUnlogged(client)) { return Dedicated(client); }
-        if (client.Route(needsDedicated: true) is null) { return false; }
-        client.BeginUnloggedChange();
-        return client.Forward(needsDedicated: true, OnUnlogged, ReplyKind.Unlogged, barrier: true);
+        return UnloggedChange.Forward(client);
     }
 
     // (RELOAD alone saves first: the data stays.)
     private static bool IsUnlogged(Client client) =>
         client.ArgumentIs(1, "POPULATE"u8) || client.ArgumentIs(1, "LOADAOF"u8) || (client.ArgumentIs(1, "RELOAD"u8)
             && client.ArgumentCount > 2);
-
-    private static void OnUnlogged(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
-        client.OnUnloggedAnswered(upstream, reply);
 
     public static string? RefuseDebug(Client client)
     {

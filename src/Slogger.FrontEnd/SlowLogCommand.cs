@@ -121,7 +121,8 @@ internal static unsafe class SlowLogCommand
         string from = Encoding.Latin1.GetString(bulk[content..^2]);
         Client? client = loop.Directory.ClientAt(from);
         shown.AddRange(new ReadOnlySpan<byte>(p, (int)(address - p)));
-        if (client is null) { shown.AddRange(bulk); } else { RespText.AppendBulk(shown, Encoding.Latin1.GetBytes(client.PeerAddress)); }
+        if (client is null) { shown.AddRange(bulk); }
+        else { RespText.AppendBulk(shown, Encoding.Latin1.GetBytes(client.Identity.PeerAddress)); }
         // The name that a shared connection has is of whoever set one last.
         if (loop.Shared?.Address == from) { RespText.AppendBulk(shown, default); }
         else { shown.AddRange(new ReadOnlySpan<byte>(after, (int)(end - after))); }

@@ -131,7 +131,7 @@ internal static class SpecialCommands
     /// <summary>What is special besides, or otherwise, among several shards.</summary>
     public static readonly SpecialCommand[] AmongShards =
     [
-        new(CommandKind.Cluster, "CLUSTER READONLY READWRITE ASKING", static client => client.HandleCluster()),
+        new(CommandKind.Cluster, "CLUSTER READONLY READWRITE ASKING", ClusterCommands.Handle),
         new(CommandKind.Reaching, "MOVE COPY SWAPDB SORT SORT_RO", static client => client.Forward(needsDedicated: false)),
     ];
 

@@ -88,11 +88,11 @@ internal static class StatisticsCommands
         string text = Encoding.Latin1.GetString(reply[at..^2]);
         text = WithClientCount(client.Loop, text, connectedClients);
         text = WithoutInternalCalls(client, text);
-        if (client.Loop.Slots is not null) { text = Client.WithClusterFields(text); }
+        if (client.Loop.Slots is not null) { text = ClusterCommands.WithFields(text); }
         if (client.HasReplicaLink) { text = ReplicaCommands.WithoutOwnReplica(text); }
         if (addsSection)
         {
-            string section = $"# Dpr\r\n{client.InfoText()}";
+            string section = $"# Dpr\r\n{client.Commits.InfoText()}";
             text = text.Length is 0 or 4 ? text + section : $"{text}\r\n{section}";
         }
         byte[] content = Encoding.Latin1.GetBytes(text);

@@ -489,7 +489,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
             ref Expected e = ref _expected[i & (_expected.Length - 1)];
             Client? client = e.Client;
             e.Client = null;
-            if (e.Kind == ReplyKind.Unlogged) { client?.OnUnloggedLost(); }
+            if (e.Kind == ReplyKind.Unlogged) { client?.UnloggedChange?.OnLost(); }
             client?.OnReplyLost(Math.Max(1, e.Kind == ReplyKind.Plain ? e.Count : 1), e.Kind);
         }
         _head = _tail;

@@ -47,7 +47,7 @@ internal sealed class VersionWaits(FrontEndLoop loop)
         _heldOutputs.RemoveAll(static client => client.IsOutputReleased());
         for (int i = _forCommit.Count - 1; i >= 0; i--)
         {
-            if (_forCommit[i].CheckCommit(loop.Now))
+            if (_forCommit[i].Commits.Check(loop.Now))
             {
                 _forCommit[i] = _forCommit[^1];
                 _forCommit.RemoveAt(_forCommit.Count - 1);
