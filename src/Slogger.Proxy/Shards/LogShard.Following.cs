@@ -43,24 +43,8 @@ internal sealed partial class LogShard
 
     protected internal override Task OnLoadedAsync(CancellationToken stop) => ProbeAsync(stop);
 
-    protected internal override Task KeepFollowedAsync(CancellationToken stop) => _door.IsOpen && IsCheckpointDue() ? TakeCheckpointAsync(stop) : Task.CompletedTask;
-
-    // Where the log has the database at an offset: a checkpoint may lie inside a version.
-    private int DatabaseAt(long offset)
-    {
-        if (LogPlaces.EndAtOrBelow(_log, offset) is not var (end, _)) { return 0; }
-        var scanner = new StreamScanner(end.Offset, end.Database);
-        using LogReader reader = _log.OpenReader(end.Offset, offset);
-        var buffer = new byte[1 << 20];
-        while (scanner.Offset < offset)
-        {
-            int count = reader.Read(buffer.AsSpan(0, (int)Math.Min(buffer.Length, offset - scanner.Offset)));
-            if (count == 0) { break; }
-            int position = 0;
-            while (position < count) { scanner.Next(buffer.AsSpan(0, count), ref position); }
-        }
-        return scanner.Database;
-    }
+    protected internal override Task KeepFollowedAsync(CancellationToken stop) =>
+        _door.IsOpen && _checkpointer.IsDue ? _checkpointer.TakeAsync(stop) : Task.CompletedTask;
 
     // ---- Drills ----
 

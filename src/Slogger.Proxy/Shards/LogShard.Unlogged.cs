@@ -98,7 +98,7 @@ internal sealed partial class LogShard
         }
         try
         {
-            if (needed && await TakeCheckpointAsync(stop).ConfigureAwait(false))
+            if (needed && await _checkpointer.TakeAsync(stop).ConfigureAwait(false))
             {
                 lock (_unloggedLock)
                 {

@@ -1,6 +1,6 @@
 // A shard with --commit log. A version ends at a marker: an SPUBLISH that is read again in the replication stream. It is durable
 // when the version log has the stream up to there, and committed when the cut is recorded. LogShard.Stream follows the
-// stream to the disk, LogShard.Recovery restores the store, LogShard.Checkpoints keeps restores short, LogShard.Unlogged looks
+// stream to the disk, LogShard.Recovery restores the store, Checkpointer keeps restores short, LogShard.Unlogged looks
 // after changes that the stream does not carry, LogShard.Rollback takes back what lies above a branch.
 //
 // The log is appended to by the replication link's thread (bytes) and under the machine's lock (boundaries), synced by a
@@ -9,6 +9,7 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -28,6 +29,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private readonly MarkerCodec _markers;
     private readonly byte[] _channelBytes;
     private readonly SessionMarks _marks;
+    private CheckpointStore _checkpoints = null!;
+    private Checkpointer _checkpointer = null!;
 
     private readonly IFileLayer _files = SystemFileLayer.Instance;
 
@@ -94,21 +97,40 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         RequireOneVersion();
         OpenWays();
         _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
+        _checkpointer = new(_options, _report, _log, _logLock, _checkpoints, _checkpointing)
+        {
+            Redis = () => _fence.Endpoint,
+            UndoFile = _attachUndoFile,
+            RecordedCut = () => RecordedCut,
+            Served = () => IsFollowing ? null : new WorldLine(WorldLine),
+            NeededFrom = () => ShippedFrom,
+        };
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
     }
 
     protected override void CloseKept() => _log.Dispose();
 
+    protected override async Task MaintainAsync(CancellationToken stop)
+    {
+        NoteIdentity();
+        await base.MaintainAsync(stop).ConfigureAwait(false);
+        await KeepUnloggedAsync(stop).ConfigureAwait(false);
+        await MaintainSeedAsync(stop).ConfigureAwait(false);
+        if (IsOpen && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
+    }
+
+    protected override Task BeforeEndAsync() => _checkpointer.TakeAtEndAsync();
+
     protected override IEnumerable<(string Name, long Value)> KeptStatus()
     {
-        var newest = _checkpoints.All.Count > 0 ? _checkpoints.All[^1] : null;
+        Checkpoint? newest = _checkpointer.Newest;
         long stride;
         lock (_machineLock) { stride = _machine?.Stride ?? 1; }
         yield return ("stride", stride);
         yield return ("log_bytes", _log.SizeBytes);
         yield return ("log_offset", _log.EndOffset);
-        yield return ("log_tail_bytes", TailBytes);
+        yield return ("log_tail_bytes", _checkpointer.TailBytes);
         yield return ("checkpoint_last_unix", newest?.CreatedAt.ToUnixTimeSeconds() ?? 0);
         yield return ("checkpoint_last_bytes", newest?.Bytes ?? 0);
         foreach ((string, long) line in RollbackStatus()) { yield return line; }

@@ -1,0 +1,200 @@
+// Takes checkpoints of a Redis, so that a restore does not have much of the log to replay, and deletes what lies behind them.
+//
+// Whoever takes, compares or sends a checkpoint holds the shard's turn meanwhile: they change the same setting of Redis, and put it back.
+// The log is trimmed under its lock, which nobody holds while a checkpoint is fetched.
+using System.Diagnostics;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Stores;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Replication;
+using Slogger.Replication.Following;
+
+namespace Slogger.Proxy.Shards;
+
+/// <summary>The checkpoints of one shard's log. The control task, if nothing else is said.</summary>
+internal sealed class Checkpointer
+{
+    private const int KeptAtCut = 2;
+    // A tail that a restore replays in a fifth of a second or so needs no checkpoint.
+    private const long SmallTailBytes = 8L << 20;
+    private const int SmallTailShare = 8;
+    // Of the time, at most one part in so many goes into checkpoints that no setting asks for.
+    private const int EarlyShare = 30;
+    private const long EarlyPauseUs = 30_000_000;
+    private static readonly TimeSpan EndLimit = TimeSpan.FromSeconds(10);
+    private readonly ServeOptions _options;
+    private readonly ILogger _report;
+    private readonly VersionLog _log;
+    private readonly Lock _logLock;
+    private readonly CheckpointStore _store;
+    private readonly SemaphoreSlim _turn;
+    private long _nextUs;
+    private long _nextEarlyUs;
+
+    public Checkpointer(ServeOptions options, ILogger report, VersionLog log, Lock logLock, CheckpointStore store, SemaphoreSlim turn)
+    {
+        _options = options;
+        _report = report;
+        _log = log;
+        _logLock = logLock;
+        _store = store;
+        _turn = turn;
+    }
+
+    /// <summary>The Redis, where it is now.</summary>
+    public required Func<RedisEndpoint> Redis { get; init; }
+
+    /// <summary>Says which setting of Redis is to be put back.</summary>
+    public required string UndoFile { get; init; }
+
+    /// <summary>The cut that is recorded: no recovery goes below it.</summary>
+    public required Func<WorldPoint> RecordedCut { get; init; }
+
+    /// <summary>The world-line that the shard serves; null while Redis follows another site's stream.</summary>
+    public required Func<WorldLine?> Served { get; init; }
+
+    /// <summary>The offset from which others still need the log.</summary>
+    public required Func<long> NeededFrom { get; init; }
+
+    /// <summary>What a restore would have to replay on top of the newest checkpoint. Any thread.</summary>
+    public long TailBytes => _log.EndOffset - (Newest?.Offset ?? _log.StartOffset);
+
+    /// <summary>The newest checkpoint; null: there is none. Any thread.</summary>
+    public Checkpoint? Newest => _store.All is [.., var newest] ? newest : null;
+
+    /// <summary>Whether a checkpoint is due. Replaying the log takes longer than loading what it left, so a checkpoint also comes early
+    /// when the tail is no longer small beside the newest one, unless that would be too often.</summary>
+    public bool IsDue
+    {
+        get
+        {
+            long tail = TailBytes;
+            long now = NowUs();
+            if (now < _nextUs) { return false; }
+            if (tail >= _options.CheckpointEveryBytes) { return true; }
+            return tail >= Math.Max(SmallTailBytes, (Newest?.Bytes ?? 0) / SmallTailShare) && now >= _nextEarlyUs;
+        }
+    }
+
+    /// <summary>Takes a checkpoint and trims the log. False: none could be taken, and the reason was reported.</summary>
+    public async Task<bool> TakeAsync(CancellationToken stop)
+    {
+        // One at a time: that of the control task, and the one at the end.
+        await _turn.WaitAsync(stop).ConfigureAwait(false);
+        long began = NowUs();
+        bool taken = false;
+        try
+        {
+            return taken = await FetchAsync(stop).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is LogIOException { IsFatal: false } or IOException)
+        {
+            _report.Warn($"shard {_options.Shard}: no checkpoint could be kept, so the log grows until one can: {e.Message}");
+            return false;
+        }
+        finally
+        {
+            long now = NowUs();
+            if (!taken) { _nextUs = now + EarlyPauseUs; }
+            _nextEarlyUs = now + Math.Max(EarlyPauseUs, (now - began) * EarlyShare);
+            _turn.Release();
+        }
+    }
+
+    /// <summary>Takes one at the end if there is much to replay: the next start is worth some seconds now.</summary>
+    public async Task TakeAtEndAsync()
+    {
+        if (TailBytes < SmallTailBytes) { return; }
+        using var limit = new CancellationTokenSource(EndLimit);
+        try
+        {
+            await TakeAsync(limit.Token).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is RedisException or LogException or IOException or OperationCanceledException)
+        {
+            _report.Warn($"shard {_options.Shard}: no checkpoint could be taken at the end: {e.Message}");
+        }
+    }
+
+    /// <summary>Keeps a file as a checkpoint.</summary>
+    /// <param name="file">The dump; it is moved.</param>
+    /// <param name="origin">Where the stretch of the log began that goes on from it.</param>
+    /// <param name="replicationId">The identity of the stream that it was taken in.</param>
+    /// <param name="offset">Where the stream goes on.</param>
+    /// <param name="line">The world-line of the state.</param>
+    /// <param name="database">The database that is selected in the stream there.</param>
+    public void Add(string file, StreamOrigin origin, string replicationId, long offset, WorldLine line, int database = 0) =>
+        _store.Add(file, new Checkpoint
+        {
+            Origin = origin,
+            ReplicationId = replicationId,
+            Offset = offset,
+            Database = database,
+            WorldLine = line.Number,
+            CreatedAt = DateTimeOffset.UtcNow,
+        });
+
+    private async Task<bool> FetchAsync(CancellationToken stop)
+    {
+        string file = _store.NewTemporaryPath();
+        await using RedisConnection control = await RedisConnection.ConnectAsync(Redis(), cancellation: stop).ConfigureAwait(false);
+        CheckpointResult result = await QuickAttach.FetchAsync(
+            control, file, UndoFile, cancellation: stop, onTaken: () => FailPoint.Pass(FailPoint.CheckpointTaken)).ConfigureAwait(false);
+        switch (result)
+        {
+            case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId:
+                WorldLine? served = Served();
+                int database = served is null ? DatabaseAt(fetched.Offset) : 0;
+                Add(file, _log.Origin, fetched.ReplicationId, fetched.Offset, served ?? _log.WorldLine, database);
+                _report.Info($"shard {_options.Shard}: checkpoint of {fetched.Bytes} bytes at offset {fetched.Offset}");
+                Trim();
+                return true;
+            case CheckpointResult.Failed failed:
+                _report.Warn($"shard {_options.Shard}: no checkpoint could be taken: {failed.Message}");
+                return false;
+            default:
+                // Of another history: the store was lost meanwhile.
+                return false;
+        }
+    }
+
+    // Which database the log has selected at an offset: the checkpoint of a Redis that follows may lie inside a version.
+    private int DatabaseAt(long offset)
+    {
+        if (LogPlaces.EndAtOrBelow(_log, offset) is not var (end, _)) { return 0; }
+        var scanner = new StreamScanner(end.Offset, end.Database);
+        using LogReader reader = _log.OpenReader(end.Offset, offset);
+        var buffer = new byte[1 << 20];
+        while (scanner.Offset < offset)
+        {
+            int count = reader.Read(buffer.AsSpan(0, (int)Math.Min(buffer.Length, offset - scanner.Offset)));
+            if (count == 0) { break; }
+            int position = 0;
+            while (position < count) { scanner.Next(buffer.AsSpan(0, count), ref position); }
+        }
+        return scanner.Database;
+    }
+
+    // Behind the recorded cut two checkpoints are kept, and of the log what the budget allows.
+    private void Trim()
+    {
+        if (_log.BoundaryAtOrBelow(RecordedCut().Version) is not { } cut) { return; }
+        long every = _options.CheckpointEveryBytes;
+        long spare = _options.LogBudgetBytes - every;
+        long below = Math.Min(cut.Offset, Math.Max(0, _log.EndOffset - spare));
+        if (_store.Prune(_log, KeptAtCut, below, every) is { } oldest)
+        {
+            long needed = Math.Min(oldest, NeededFrom());
+            lock (_logLock)
+            {
+                if (needed > _log.StartOffset) { _log.TrimBefore(needed); }
+            }
+        }
+    }
+
+    private static long NowUs() => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
+}
