@@ -88,7 +88,7 @@ public static class ProxyHost
                 {
                     CommitMode.Faster => new FasterShard(options, log) { AdmitsLocal = listening is not null, Intake = site?.Intake },
                     CommitMode.Bgsave => new BgsaveShard(options, log, Redis(), Connector),
-                    _ => new LogShard(options, log, Redis(), Connector) { Ways = site?.Ways ?? [], Intake = site?.Intake },
+                    _ => new LogShard(options, log, Redis(), Connector) { Backups = site?.Backups ?? [], Intake = site?.Intake },
                 };
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }

@@ -41,7 +41,7 @@ internal static class BackupHost
         using var ways = new ShipWays(options, credentials);
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
         {
-            Ways = ways.All,
+            Backups = ways.All,
             Intake = intake,
             // While it follows, and afterwards, it listens already; a process that is started after a failover is the primary's from the
             // beginning.

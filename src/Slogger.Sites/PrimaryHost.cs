@@ -30,7 +30,7 @@ public static class PrimaryHost
         using var ways = new ShipWays(options, credentials!);
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
         {
-            Ways = ways.All,
+            Backups = ways.All,
             Serve = site.Listen is { } listen ? (primary, metadata, starting) =>
                 ServeAsync(options, listen, credentials!, primary, metadata, starting) : null,
         }).ConfigureAwait(false);

@@ -5,11 +5,11 @@ using Slogger.Replication.Links;
 
 namespace Slogger.Proxy.Ports;
 
-/// <summary>The ways between a shard's process and the other site.</summary>
+/// <summary>What lies between a shard's process and the other site.</summary>
 internal sealed record SitePorts
 {
-    /// <summary>The ways to the backup's processes for this shard; none: nothing is shipped.</summary>
-    public IReadOnlyList<IShipConnector> Ways { get; init; } = [];
+    /// <summary>How the backup's processes for this shard are reached; none: nothing is shipped.</summary>
+    public IReadOnlyList<IShipConnector> Backups { get; init; } = [];
 
     /// <summary>Receives the primary's stream while the site is a backup; null: it must be none.</summary>
     public IStreamIntake? Intake { get; init; }

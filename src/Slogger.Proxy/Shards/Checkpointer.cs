@@ -1,8 +1,6 @@
 // Takes checkpoints of a Redis, so that a restore does not have much of the log to replay, and deletes what lies behind them.
 //
-// Whoever takes, compares or sends a checkpoint holds the shard's turn meanwhile: they change the same setting of Redis, and put it back.
 // The log is trimmed under its lock, which nobody holds while a checkpoint is fetched.
-using System.Diagnostics;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -31,25 +29,19 @@ internal sealed class Checkpointer
     private readonly VersionLog _log;
     private readonly Lock _logLock;
     private readonly CheckpointStore _store;
-    private readonly SemaphoreSlim _turn;
+    private readonly RedisDumps _dumps;
     private long _nextUs;
     private long _nextEarlyUs;
 
-    public Checkpointer(ServeOptions options, ILogger report, VersionLog log, Lock logLock, CheckpointStore store, SemaphoreSlim turn)
+    public Checkpointer(ServeOptions options, ILogger report, VersionLog log, Lock logLock, CheckpointStore store, RedisDumps dumps)
     {
         _options = options;
         _report = report;
         _log = log;
         _logLock = logLock;
         _store = store;
-        _turn = turn;
+        _dumps = dumps;
     }
-
-    /// <summary>The Redis, where it is now.</summary>
-    public required Func<RedisEndpoint> Redis { get; init; }
-
-    /// <summary>Says which setting of Redis is to be put back.</summary>
-    public required string UndoFile { get; init; }
 
     /// <summary>The cut that is recorded: no recovery goes below it.</summary>
     public required Func<WorldPoint> RecordedCut { get; init; }
@@ -66,6 +58,9 @@ internal sealed class Checkpointer
     /// <summary>The newest checkpoint; null: there is none. Any thread.</summary>
     public Checkpoint? Newest => _store.All is [.., var newest] ? newest : null;
 
+    /// <summary>Where in the log the recorded cut is; null: below what the log holds. Any thread.</summary>
+    public long? CutOffset => _log.BoundaryAtOrBelow(RecordedCut().Version)?.Offset;
+
     /// <summary>Whether a checkpoint is due. Replaying the log takes longer than loading what it left, so a checkpoint also comes early
     /// when the tail is no longer small beside the newest one, unless that would be too often.</summary>
     public bool IsDue
@@ -73,7 +68,7 @@ internal sealed class Checkpointer
         get
         {
             long tail = TailBytes;
-            long now = NowUs();
+            long now = ShardClock.MonotonicUs();
             if (now < _nextUs) { return false; }
             if (tail >= _options.CheckpointEveryBytes) { return true; }
             return tail >= Math.Max(SmallTailBytes, (Newest?.Bytes ?? 0) / SmallTailShare) && now >= _nextEarlyUs;
@@ -84,8 +79,8 @@ internal sealed class Checkpointer
     public async Task<bool> TakeAsync(CancellationToken stop)
     {
         // One at a time: that of the control task, and the one at the end.
-        await _turn.WaitAsync(stop).ConfigureAwait(false);
-        long began = NowUs();
+        await _dumps.TurnAsync(stop).ConfigureAwait(false);
+        long began = ShardClock.MonotonicUs();
         bool taken = false;
         try
         {
@@ -98,10 +93,10 @@ internal sealed class Checkpointer
         }
         finally
         {
-            long now = NowUs();
+            long now = ShardClock.MonotonicUs();
             if (!taken) { _nextUs = now + EarlyPauseUs; }
             _nextEarlyUs = now + Math.Max(EarlyPauseUs, (now - began) * EarlyShare);
-            _turn.Release();
+            _dumps.EndTurn();
         }
     }
 
@@ -140,10 +135,9 @@ internal sealed class Checkpointer
 
     private async Task<bool> FetchAsync(CancellationToken stop)
     {
-        string file = _store.NewTemporaryPath();
-        await using RedisConnection control = await RedisConnection.ConnectAsync(Redis(), cancellation: stop).ConfigureAwait(false);
-        CheckpointResult result = await QuickAttach.FetchAsync(
-            control, file, UndoFile, cancellation: stop, onTaken: () => FailPoint.Pass(FailPoint.CheckpointTaken)).ConfigureAwait(false);
+        string file = _dumps.NewFile();
+        CheckpointResult result = await _dumps.FetchAsync(
+            file, stop, () => FailPoint.Pass(FailPoint.CheckpointTaken)).ConfigureAwait(false);
         switch (result)
         {
             case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId:
@@ -182,10 +176,10 @@ internal sealed class Checkpointer
     // Behind the recorded cut two checkpoints are kept, and of the log what the budget allows.
     private void Trim()
     {
-        if (_log.BoundaryAtOrBelow(RecordedCut().Version) is not { } cut) { return; }
+        if (CutOffset is not { } cut) { return; }
         long every = _options.CheckpointEveryBytes;
         long spare = _options.LogBudgetBytes - every;
-        long below = Math.Min(cut.Offset, Math.Max(0, _log.EndOffset - spare));
+        long below = Math.Min(cut, Math.Max(0, _log.EndOffset - spare));
         if (_store.Prune(_log, KeptAtCut, below, every) is { } oldest)
         {
             long needed = Math.Min(oldest, NeededFrom());
@@ -195,6 +189,4 @@ internal sealed class Checkpointer
             }
         }
     }
-
-    private static long NowUs() => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
 }

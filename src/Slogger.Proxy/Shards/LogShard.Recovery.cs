@@ -22,7 +22,8 @@ internal sealed partial class LogShard
     private static readonly TimeSpan ReadPause = TimeSpan.FromMilliseconds(4);
     private bool _cannotContinue;
 
-    // Of a Redis that was promoted, and which nobody has waited for to be noted in the log. A process that dies before that restores it from the log: by the identity of before it is not known to be where the log ends.
+    // The identity of a Redis that was promoted, while it is not in the log yet: nobody waits for that. A process that dies before it is
+    // restores this Redis from the log: by the identity that the log has, it does not know that Redis is where the log ends.
     private string? _owedIdentity;
 
     private string? OwnReplicationId => _log.IsEmpty ? null : _owedIdentity ?? _log.ReplicationId;
@@ -30,7 +31,8 @@ internal sealed partial class LogShard
     protected override bool IsOwnReplica(RedisFacts facts) =>
         OwnReplicationId is { } own && (facts.ReplicationId == own || File.Exists(_restoreUndoFile));
 
-    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
+    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current,
+        CancellationToken stop)
     {
         await _site.LearnAsync(stop).ConfigureAwait(false);
         return await base.LookAsync(atStart, current, stop).ConfigureAwait(false);
@@ -42,12 +44,17 @@ internal sealed partial class LogShard
     private StoreSituation Compare(RedisFacts facts)
     {
         StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : StoreSituation.Foreign;
-        if (IsNoted(facts) || IsRestoredFeed(facts.ReplicationId) || IsRestoredFeed(facts.SecondReplicationId)) { return StoreSituation.BehindKnownOrigin; }
+        if (IsNoted(facts) || IsRestoredFeed(facts.ReplicationId) || IsRestoredFeed(facts.SecondReplicationId))
+        {
+            return StoreSituation.BehindKnownOrigin;
+        }
         if (OwnReplicationId is not { } own) { return unknown; }
         long end = _log.EndOffset;
         if (facts.ReplicationId == own)
         {
-            return facts.Offset < end ? StoreSituation.BehindKnownOrigin : _cannotContinue ? StoreSituation.AheadWithGap : StoreSituation.Continues;
+            return facts.Offset < end ? StoreSituation.BehindKnownOrigin
+                : _cannotContinue ? StoreSituation.AheadWithGap
+                : StoreSituation.Continues;
         }
         if (facts.SecondReplicationId == own)
         {
@@ -83,8 +90,8 @@ internal sealed partial class LogShard
     protected override async Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
     {
         ReplicationLink link = NewLink();
-        AttachResult result = await link.AttachAsync(
-            new AttachRequest { ReplicationId = OwnReplicationId, Position = ScanTail(last), OnFull = OnFullSync.Refuse }, stop).ConfigureAwait(false);
+        var request = new AttachRequest { ReplicationId = OwnReplicationId, Position = ScanTail(last), OnFull = OnFullSync.Refuse };
+        AttachResult result = await link.AttachAsync(request, stop).ConfigureAwait(false);
         if (result is not AttachResult.Continued continued)
         {
             link.Dispose();
@@ -102,6 +109,11 @@ internal sealed partial class LogShard
         await CaughtUpAsync(link, stop).ConfigureAwait(false);
         ResumeUnlogged(storeGoesOn: true);
         return true;
+    }
+
+    private void ResumeUnlogged(bool storeGoesOn)
+    {
+        if (_unlogged.Resume(storeGoesOn)) { Wake(); }
     }
 
     private void NoteIdentity()
@@ -151,10 +163,11 @@ internal sealed partial class LogShard
         string file = _checkpoints.NewTemporaryPath();
         ReplicationLink link = NewLink();
         AttachResult result;
-        await using (RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false))
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(
+            _fence.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
-            result = await QuickAttach.AttachAsync(
-                control, link, new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = file }, _attachUndoFile, stop).ConfigureAwait(false);
+            var request = new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = file };
+            result = await QuickAttach.AttachAsync(control, link, request, _attachUndoFile, stop).ConfigureAwait(false);
         }
         if (result is not AttachResult.Full full)
         {
@@ -197,9 +210,11 @@ internal sealed partial class LogShard
         : version == Base.Version ? Base : null;
 
     // Before the log's first boundary its base is all there is.
-    protected override void RequireBase(Version version, WorldLine of) => BaseOf((_log.BoundaryAtOrBelow(version)?.Offset) ?? _log.Origin.Offset);
+    protected override void RequireBase(Version version, WorldLine of) =>
+        BaseOf(_log.BoundaryAtOrBelow(version)?.Offset ?? _log.Origin.Offset);
 
-    protected override async Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop)
+    protected override async Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed,
+        CancellationToken stop)
     {
         Checkpoint checkpoint = BaseOf(content.Offset);
         using var history = new LogHistory(_log);
@@ -218,7 +233,9 @@ internal sealed partial class LogShard
 
     private Checkpoint BaseOf(long offset) =>
         _checkpoints.Latest(_log, offset)
-        ?? throw new RecoveryRefusedException($"shard {_options.Shard}: there is no checkpoint at or below offset {offset} in {Path.Combine(_options.DataDirectory, "checkpoints")}: it was removed. Bring it back, or start anew with --seed from-redis.");
+        ?? throw new RecoveryRefusedException($"shard {_options.Shard}: there is no checkpoint at or below offset {offset} in "
+            + $"{Path.Combine(_options.DataDirectory, "checkpoints")}: it was removed. Bring it back, or start anew with "
+            + "--seed from-redis.");
 
     protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
@@ -241,8 +258,9 @@ internal sealed partial class LogShard
         if (!await FeedAsync(plan, start.Point, stop).ConfigureAwait(false)) { return false; }
         await ProbeAsync(stop).ConfigureAwait(false);
         ReplicationLink link = NewLink();
-        AttachResult attached = await link.AttachAsync(
-            new AttachRequest { ReplicationId = replid, Position = new StreamScanner(branch.Offset, branch.Database), OnFull = OnFullSync.Refuse }, stop).ConfigureAwait(false);
+        var position = new StreamScanner(branch.Offset, branch.Database);
+        var request = new AttachRequest { ReplicationId = replid, Position = position, OnFull = OnFullSync.Refuse };
+        AttachResult attached = await link.AttachAsync(request, stop).ConfigureAwait(false);
         if (attached is not AttachResult.Continued continued)
         {
             link.Dispose();
@@ -265,15 +283,20 @@ internal sealed partial class LogShard
         Follow(link, start, start.Point, offset, offset);
     }
 
-    // From now on what is above the branch is void. Until the store is there no start may continue with it: by the log's identity, or by a note.
+    // From now on what is above the branch is void. Until the store is there no start may continue with it: by the log's identity, or by
+    // a note.
     private void BeginWorldLine(Boundary start, string replicationId)
     {
-        lock (_logLock) { _indexes.ChangeHistory(() => _log.BeginWorldLine(start.WorldLine, start, replicationId), start.Offset, start.Database); }
+        lock (_logLock)
+        {
+            _indexes.ChangeHistory(() => _log.BeginWorldLine(start.WorldLine, start, replicationId), start.Offset, start.Database);
+        }
         FailPoint.Pass(FailPoint.BranchWritten);
         _checkpoints.CarryForward(_log);
     }
 
-    private void Follow(ReplicationLink link, Boundary start, WorldPoint recorded, long streamOffset, long storeOffset, bool isRestarted = false)
+    private void Follow(ReplicationLink link, Boundary start, WorldPoint recorded, long streamOffset, long storeOffset,
+        bool isRestarted = false)
     {
         _link = link;
         _cannotContinue = false;

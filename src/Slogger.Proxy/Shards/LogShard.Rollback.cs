@@ -77,7 +77,7 @@ internal sealed partial class LogShard
     private async Task<(bool IsDone, string How, int Keys)> TryInPlaceAsync(RedisFacts facts, Boundary start, CancellationToken stop)
     {
         if (_options.Rollback == RollbackMethod.Full) { return (false, "--rollback full", 0); }
-        if (_unlogged != 0 || HasUnloggedNote) { return (false, "data was changed past the log, and no checkpoint that is committed holds that yet", 0); }
+        if (_unlogged.MayLieAboveCut) { return (false, "data was changed past the log, and no checkpoint that is committed holds that yet", 0); }
         if (_indexes.Borrow(start.Offset) is not ({ } checkpoint, { } index)) { return (false, "there is no index of a checkpoint yet", 0); }
         if (_log.HasGap(checkpoint.Offset, _log.EndOffset)) { return (false, "part of the stream was not read, since Redis's backlog did not reach back", 0); }
         if (BudgetOf(checkpoint, start) is not { } budget) { return (false, "too much of the log has not been read yet", 0); }

@@ -1,12 +1,14 @@
 // A shard with --commit log. A version ends at a marker: an SPUBLISH that is read again in the replication stream. It is durable
-// when the version log has the stream up to there, and committed when the cut is recorded. LogShard.Stream follows the
-// stream to the disk, LogShard.Recovery restores the store, Checkpointer keeps restores short, LogShard.Unlogged looks
-// after changes that the stream does not carry, LogShard.Rollback takes back what lies above a branch.
+// when the version log has the stream up to there, and committed when the cut is recorded. Here is the way of a version to the disk:
+// stream, log, sync. LogShard.Recovery restores the store, LogShard.Rollback takes back what lies above a branch, LogShard.Site is what
+// another site takes. What has a state of its own is a part, beside it: LogSyncer; Checkpointer keeps restores short; UnloggedChanges
+// looks after changes that the stream does not carry; BackupShipping ships the log; RollbackIndexes; SessionMarks.
 //
 // The log is appended to by the replication link's thread (bytes) and under the machine's lock (boundaries), synced by a
 // thread of its own, changed by recoveries. _logLock serialises whoever appends, begins and trims; it may be taken while
 // _machineLock is held, never the other way round.
 using Slogger.Core.Cuts;
+using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
@@ -14,6 +16,7 @@ using Slogger.FrontEnd;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
@@ -26,12 +29,16 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private const long BusyPollMicroseconds = 250;
     // What a failing machine may cost while nobody waits for a commit.
     private const long SyncIntervalMicroseconds = 5_000;
+    private readonly Lock _logLock = new();
     private readonly MarkerCodec _markers;
     private readonly byte[] _channelBytes;
     private readonly SessionMarks _marks;
+    private VersionLog _log = null!;
+    private LogSyncer _syncer = null!;
+    private ReplicationLink? _link;
     private CheckpointStore _checkpoints = null!;
     private Checkpointer _checkpointer = null!;
-
+    private UnloggedChanges _unlogged = null!;
     private readonly IFileLayer _files = SystemFileLayer.Instance;
 
     public LogShard(ServeOptions options, ILogger report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
@@ -59,9 +66,9 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     };
 
     protected override long? MicrosecondsHeld(ShardMachine machine) =>
-        _unlogged != 0 ? IdleMicroseconds : machine.MarkerInFlight ? BusyPollMicroseconds : null;
+        _unlogged.ArePending ? IdleMicroseconds : machine.MarkerInFlight ? BusyPollMicroseconds : null;
 
-    protected override bool MayClose => _unlogged == 0;
+    protected override bool MayClose => !_unlogged.ArePending;
 
     protected override MarkerToSend ToSend(in Marker marker)
     {
@@ -91,20 +98,20 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Epoch = _seat.Epoch,
             SegmentBytes = _options.LogSegmentBytes,
             KeepsSpare = IsFollowing,
-            TailBytes = Ships ? ShippedTailBytes : Intake is not null ? FollowedTailBytes : 0,
+            TailBytes = Ships ? BackupShipping.TailBytes(_options.Site) : Intake is not null ? FollowedTailBytes : 0,
         });
         _syncer = new(_log, OnSynced, OnLogFailure);
         RequireOneVersion();
-        OpenWays();
         _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
-        _checkpointer = new(_options, _report, _log, _logLock, _checkpoints, _checkpointing)
+        var dumps = new RedisDumps(_checkpoints, _checkpointing, () => _fence.Endpoint, _attachUndoFile);
+        OpenShipping(dumps);
+        _checkpointer = new(_options, _report, _log, _logLock, _checkpoints, dumps)
         {
-            Redis = () => _fence.Endpoint,
-            UndoFile = _attachUndoFile,
             RecordedCut = () => RecordedCut,
             Served = () => IsFollowing ? null : new WorldLine(WorldLine),
-            NeededFrom = () => ShippedFrom,
+            NeededFrom = () => IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
         };
+        _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, _machineLock, _checkpointer, dumps);
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
     }
@@ -115,8 +122,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         NoteIdentity();
         await base.MaintainAsync(stop).ConfigureAwait(false);
-        await KeepUnloggedAsync(stop).ConfigureAwait(false);
-        await MaintainSeedAsync(stop).ConfigureAwait(false);
+        if (IsOpen) { await _unlogged.KeepAsync(PostToLoop, stop).ConfigureAwait(false); }
+        if (_shipping is { } shipping) { await shipping.KeepSeedingAsync(stop).ConfigureAwait(false); }
         if (IsOpen && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
     }
 
@@ -136,9 +143,171 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         foreach ((string, long) line in RollbackStatus()) { yield return line; }
     }
 
+    // ---- The replication link's thread ----
+
+    void IStreamSink.OnBytes(ReadOnlySpan<byte> bytes, long startOffset)
+    {
+        // After a failure nothing more: a later success would leave a hole.
+        if (HasFailed) { return; }
+        try
+        {
+            lock (_logLock) { _log.Append(bytes); }
+        }
+        catch (LogIOException e)
+        {
+            OnLogFailure(e);
+            return;
+        }
+        _shipping?.Wake();
+        FollowChanges(bytes, endsCommand: startOffset + bytes.Length <= _link!.CommandEnd);
+        // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
+        if (!IsOwnTraffic(bytes)) { MarkChanged(); }
+    }
+
+    private bool IsOwnTraffic(ReadOnlySpan<byte> bytes)
+    {
+        // A chunk that is one marker or one PING only.
+        return bytes.Length <= 200 && (bytes.IndexOf(_channelBytes) >= 0
+            || bytes.StartsWith("*1\r\n$4\r\nPING\r\n"u8) || bytes.StartsWith("*1\r\n$4\r\nping\r\n"u8));
+    }
+
+    void IStreamSink.OnMarker(in StreamMarker marker)
+    {
+        MarkerPayload p = marker.Payload;
+        _marks.OnBoundary(p.Closed.Number);
+        lock (_machineLock)
+        {
+            _machine?.MarkerRead(new Marker(p.WorldLine, p.Closed, p.NextOpen, p.Time), marker.OffsetAfter, marker.Database, _effects);
+            _machine?.StreamRead(marker.OffsetAfter);
+            Perform();
+        }
+    }
+
+    void IStreamSink.OnSessionMark(ReadOnlySpan<byte> payload) => _marks.OnMark(payload);
+
+    protected internal override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
+
+    void IStreamSink.OnPublish(ReadOnlySpan<byte> command) => OnPublished(command);
+
+    void IStreamSink.OnKeepalive(long offset)
+    {
+        lock (_machineLock) { _machine?.StreamRead(offset); }
+    }
+
+    void IStreamSink.OnClosed(LinkClosed reason)
+    {
+        _isAttached = false;
+        FollowingEnded();
+        // What the shard itself has ended says nothing of the store.
+        if (reason.Problem != RedisProblem.Cancelled) { Suspect($"the replication link ended: {reason.Message}"); }
+    }
+
+    protected override async Task StreamReadAsync(CancellationToken stop)
+    {
+        await using RedisConnection control = await RedisConnection.ConnectAsync(
+            _fence.Endpoint, cancellation: stop).ConfigureAwait(false);
+        long until = (await control.RoleAsync(stop).ConfigureAwait(false)).Offset;
+        while (_link is { } link && link.Offset < until)
+        {
+            if (link.Completion.IsCompleted) { throw new RedisException(RedisProblem.Closed, "The replication stream was interrupted."); }
+            link.Hurry();
+            await Task.Delay(1, stop).ConfigureAwait(false);
+        }
+    }
+
+    // ---- Under the machine's lock ----
+
+    protected override void Append(in ShardEffect effect)
+    {
+        if (HasFailed) { return; }
+        try
+        {
+            lock (_logLock)
+            {
+                if (effect.Kind == ShardEffectKind.AppendBoundary) { _log.AppendBoundary(effect.Boundary); }
+                else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
+            }
+            _shipping?.Wake();
+        }
+        catch (LogIOException e)
+        {
+            // The version is never durable, so never committed.
+            OnLogFailure(e);
+        }
+    }
+
+    protected override void RequestSync() => _syncer.Request();
+
+    // ---- Changes past the log: the front end's loop ----
+
+    /// <inheritdoc />
+    public override void BeforeUnloggedChange() => _unlogged.Begin();
+
+    /// <inheritdoc />
+    public override void AfterUnloggedChange(Action settled)
+    {
+        _unlogged.End(settled);
+        Wake();
+    }
+
+    // ---- The start and the end ----
+
+    protected override void StartWorkers()
+    {
+        _syncer.Start(_ending.Token);
+        // A shard alone never has to go back with a store that is alive.
+        if (_seat.HasPeers && _options.Rollback == RollbackMethod.InPlace) { _indexes.Start(); }
+    }
+
+    // The syncing thread.
+    private void OnSynced(Boundary? durable)
+    {
+        _shipping?.Wake();
+        if (durable is { } last) { OnDurable(last.Point); }
+    }
+
+    protected override async Task GiveUpStartAsync()
+    {
+        await _ending.CancelAsync().ConfigureAwait(false);
+        if (_indexes is not null)
+        {
+            await DetachAsync(CancellationToken.None).ConfigureAwait(false);
+            await EndWorkersAsync().ConfigureAwait(false);
+        }
+        _log?.Dispose();
+    }
+
+    protected override async Task EndWorkersAsync()
+    {
+        if (Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
+        await EndFollowingAsync().ConfigureAwait(false);
+        _link?.Dispose();
+        await EndShippingAsync().ConfigureAwait(false);
+        _syncer.Join();
+        _indexes.Dispose();
+        await _site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+    }
+
     public override void Dispose()
     {
         base.Dispose();
         _syncer?.Dispose();
+    }
+
+    // ---- Failures ----
+
+    // The disk is full or broken: nothing more can be committed. What is in Redis and in the log stays as it is.
+    protected override void OnLogFailure(LogException e)
+    {
+        if (e is not LogIOException)
+        {
+            base.OnLogFailure(e);
+            return;
+        }
+        var exit = ProxyExit.Failed($"the version log cannot be written: {e.Message}",
+            "free space on the disk of --data, or repair it, and start again");
+        if (!Fail(exit)) { return; }
+        _report.Error($"shard {_options.Shard}: the version log cannot be written: {e.Message} The proxy stops; give it room or another "
+            + "disk, and start it again: nothing that was committed is lost.");
     }
 }

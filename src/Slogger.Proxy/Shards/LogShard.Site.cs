@@ -1,0 +1,204 @@
+// A shard with --commit log beside another site: at a backup its Redis follows, and is compared with the log in a drill; at a primary its
+// log is shipped (BackupShipping).
+using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
+using Slogger.Core.Ownership;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
+using Slogger.Proxy.Cluster;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Drills;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Replication;
+using Slogger.Replication.Following;
+using Slogger.Replication.Links;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class LogShard : IShippingShard
+{
+    private BackupShipping? _shipping;      // null: nothing is shipped
+
+    /// <summary>How the backup's processes for this shard are reached; none: nothing is shipped.</summary>
+    public IReadOnlyList<IShipConnector> Backups { get; init; } = [];
+
+    // ---- A Redis that follows: the start ----
+
+    protected internal override VersionLog StreamLog => _log;
+
+    protected internal override CheckpointStore StreamCheckpoints => _checkpoints;
+
+    protected override async Task FollowAsync(CancellationToken stop)
+    {
+        await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
+        await _fence.ShutOutAsync(stop).ConfigureAwait(false);
+        ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
+        if (probe.Facts is not { } facts || (!probe.IsUsable && probe.Problem != RedisProblem.NotMaster))
+        {
+            throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}");
+        }
+        RefuseForeign(facts);
+        await TrialRedis.ClearAsync(_options, stop).ConfigureAwait(false);
+        var followed = new FollowedRedis(_log, _checkpoints, () => _fence.Endpoint, _restoreUndoFile, Intake!.WithLogAsync);
+        await FollowAsync(followed, facts.IsMaster, stop).ConfigureAwait(false);
+    }
+
+    // What others have put there is not overwritten unasked.
+    private void RefuseForeign(RedisFacts facts)
+    {
+        bool isOwn = !_log.IsEmpty && (facts.ReplicationId == _log.ReplicationId || facts.SecondReplicationId == _log.ReplicationId);
+        bool mayOverwrite = facts.KeyCount == 0 || _store.IsSupervised || _options.Seed == SeedSource.FromLog;
+        if (mayOverwrite || isOwn || File.Exists(_restoreUndoFile)) { return; }
+        throw new RecoveryRefusedException($"shard {_options.Shard}: {_store.Name} holds {facts.KeyCount} keys of unknown origin, and a "
+            + "backup's Redis is overwritten by what the primary has. Nothing was changed. Give it another Redis, empty this one "
+            + "(FLUSHALL), or give --seed from-log");
+    }
+
+    protected internal override Task LookAtFollowedAsync(CancellationToken stop) => _fence.KeepAsync(stop);
+
+    protected internal override Task OnLoadedAsync(CancellationToken stop) => ProbeAsync(stop);
+
+    protected internal override Task KeepFollowedAsync(CancellationToken stop) =>
+        _door.IsOpen && _checkpointer.IsDue ? _checkpointer.TakeAsync(stop) : Task.CompletedTask;
+
+    // ---- Drills ----
+
+    protected internal override async Task<RestoreTrial> CompareAsync(CancellationToken stop) => _options.RedisServerPath is null
+        ? RestoreTrial.Impossible("this process knows no redis-server program to restore into, since its Redis is run by others (--redis): "
+            + "restore from a copy of the data directory (slogger restore --redis-server), or have the process run its Redis "
+            + "(--redis-server)")
+        : await TrialRedis.CompareAsync(_options, _log, _checkpoints, TakeCopyAsync, stop).ConfigureAwait(false);
+
+    // What the store holds at the version at which it stands: nothing is applied until Redis has forked.
+    private async Task<(Boundary? At, string Flaw)> TakeCopyAsync(string file, CancellationToken stop)
+    {
+        await using RedisConnection control = await RedisConnection.ConnectAsync(
+            _fence.Endpoint, cancellation: stop).ConfigureAwait(false);
+        if (await _follower.HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo))
+        {
+            return (null, $"{_store.Name} stands at no version: it is loaded, or seeded");
+        }
+        try
+        {
+            CheckpointResult result = await QuickAttach.FetchAsync(
+                control, file, _attachUndoFile, cancellation: stop, onTaken: letGo).ConfigureAwait(false);
+            stop.ThrowIfCancellationRequested();
+            return result switch
+            {
+                CheckpointResult.Failed failed => (null, $"what {_store.Name} holds could not be read: {failed.Message}"),
+                CheckpointResult.Fetched fetched when fetched.Offset != end.Offset => (null, $"{_store.Name} should stand at offset "
+                    + $"{end.Offset}, the end of version {end.Version}, and stands at {fetched.Offset}"),
+                _ => (end, ""),
+            };
+        }
+        finally
+        {
+            letGo();
+        }
+    }
+
+    // ---- The log is shipped ----
+
+    private bool Ships => Backups.Count > 0;
+
+    // Who owns which slots only this site's SQL says: after a failover each would be looked for where it was when the backup was made.
+    public override string? KeepsSlots => !Ships ? null : $"shard {_options.Shard} has a backup, which does not learn who owns which "
+        + "slots: call the move off, or do it without --backup at all shards, and make the backup anew";
+
+    // A backup is brought to one version of all shards, and a cut of other finders is none.
+    private void RequireOneVersion()
+    {
+        if (!Ships || !_seat.HasPeers || _seat.Finder.HasGridCuts) { return; }
+        throw new RecoveryRefusedException($"shard {_options.Shard}: a cluster with --finder {_seat.Finder.Name} has no backup yet, since "
+            + "its cuts are no one version of all shards: leave --backup out");
+    }
+
+    private void OpenShipping(RedisDumps dumps)
+    {
+        if (!Ships || IsFollowing) { BackupShipping.DeleteCopies(_options); }
+        if (Ships) { _shipping = new(_options, Backups, _log, dumps, this, _report); }
+    }
+
+    private void BeginShipping() => _shipping?.Begin(SiteEpochOfLog, _seat.Epoch, () => Shape);
+
+    private Task EndShippingAsync() => _shipping?.EndAsync() ?? Task.CompletedTask;
+
+    // Under which this site leads. A process of a backup that has just taken over knows it by the world-line, before it has looked.
+    private SiteEpoch SiteEpochOfLog =>
+        !_log.IsEmpty && SiteEpoch.Of(_log.WorldLine) is var began && began > _site.State.Epoch ? began : _site.State.Epoch;
+
+    // Null: who owns which slots has yet to be read, at the start.
+    private ShipShape? Shape => _seat.Partitions.Kind != PartitionKind.Hash ? new(_seat.ShardCount, "")
+        : !_seat.HasPeers ? new(1, $"{new SlotRange(new(0), HashSlot.Last)}")
+        : _slots is { } slots ? new(_seat.ShardCount, string.Join(',', SlotsOwned(slots)))
+        : null;
+
+    private IEnumerable<SlotRange> SlotsOwned(SlotWatch slots) =>
+        slots.Table.Map.Rows.Where(r => r.Shard == _options.Shard).Select(r => r.Slots);
+
+    protected override bool HoldsWrites => _shipping is { HoldsWrites: true };
+
+    /// <inheritdoc />
+    public override WorldPoint? Watermark => _shipping?.Watermark;
+
+    protected override bool AttachBackup() => _shipping is { } shipping && shipping.Attach();
+
+    /// <inheritdoc />
+    public override string ShippingState => _shipping?.State ?? "off";
+
+    // A backup tells what its site as a whole will never lose.
+    /// <inheritdoc />
+    public override bool MayTell => base.MayTell && (IsFollowing || (_shipping is { } shipping ? shipping.MayTell : !Ships));
+
+    protected override void OnCommitted(WorldPoint point)
+    {
+        base.OnCommitted(point);
+        _shipping?.OnCommitted(point);
+    }
+
+    protected override void AppendSite(Action<string, object> line)
+    {
+        base.AppendSite(line);
+        if (_shipping is not { } shipping) { return; }
+        line("site_epoch", SiteEpochOfLog);
+        shipping.AppendStatus(line);
+    }
+
+    // ---- What shipping asks ----
+
+    void IShippingShard.Wake() => Wake();
+
+    void IShippingShard.MarkChanged() => MarkChanged();
+
+    void IShippingShard.OnHoldEnded() => OnHoldEnded();
+
+    void IShippingShard.WakeWaiting()
+    {
+        if (_loop is { AnybodyWaits: true } loop) { loop.Post(loop.OnCommitted); }
+    }
+
+    void IShippingShard.OnShippingDeposed(Sender by, bool isSite)
+    {
+        if (isSite) { _site.OnDeposed(by.Site); }
+        else { OnDeposed(""); }
+    }
+
+    void IShippingShard.OnShippingFailed(Exception e)
+    {
+        switch (e)
+        {
+            case BrokenInvariantException:
+                Fatal(e.Message);
+                break;
+            case LogException log:
+                OnLogFailure(log);
+                break;
+            default:
+                Fail(ProxyExit.Failed($"shard {_options.Shard}: shipping to the backup failed: {e}", "report this"));
+                break;
+        }
+    }
+}
