@@ -16,21 +16,14 @@ internal partial class FasterShard
 
     // Keys with an expiry that are looked at in one period.
     private const int SweepBudget = 5_000;
-    private const long RefusedMicrosecondsMax = 10_000_000;
     private static readonly TimeSpan KeeperPeriod = TimeSpan.FromMilliseconds(100);
-    private static readonly TimeSpan FailurePauseMin = TimeSpan.FromMilliseconds(200);
-    private static readonly TimeSpan FailurePauseMax = TimeSpan.FromSeconds(10);
     private readonly SemaphoreSlim _work = new(0, 1);
 
     // Under the machine's lock.
     private Marker _sent;                  // the end of a version that was sent last
     private StartedCommit? _started;       // its checkpoint
 
-    private long _commitsFailed;
-    private long _mayCommitAt;             // after a failure
-    private long _refusedSince;
-    private bool _refusalTold;
-    private TimeSpan _failurePause = FailurePauseMin;
+    private readonly CommitPacing _pacing = new();
     private Task _keeper = Task.CompletedTask;
     private Task _frontEndClosed = Task.CompletedTask;
 
@@ -55,7 +48,7 @@ internal partial class FasterShard
 
     // Why no checkpoint can begin now; null if one can.
     private string? WhyNoCommit() => _faster is not { } faster ? "the store is not open"
-        : MonotonicMicroseconds() < Volatile.Read(ref _mayCommitAt) ? "the last commit has failed"
+        : _pacing.IsPaused ? "the last commit has failed"
         : faster.CommitCount > CommitsMax ? $"{CommitsMax} commits are not in the recorded cut, since the metadata or another shard is away"
         : faster.CanBeginCommit ? null : "a commit or a rollback is under way";
 
@@ -102,16 +95,11 @@ internal partial class FasterShard
     {
         if (WhyNoCommit() is not { } why)
         {
-            _refusedSince = 0;
-            _refusalTold = false;
+            _pacing.OnPossible();
             return;
         }
-        long now = MonotonicMicroseconds();
-        if (_refusedSince == 0) { _refusedSince = now; }
-        if (_refusalTold || now - _refusedSince < RefusedMicrosecondsMax) { return; }
-        _refusalTold = true;
-        _report.Warn($"shard {_options.Shard}: nothing has become durable for {RefusedMicrosecondsMax / 1_000_000} s: {why}. Operations "
-            + "go on meanwhile");
+        if (_pacing.OnRefused() is not { } since) { return; }
+        _report.Warn($"shard {_options.Shard}: nothing has become durable for {since.TotalSeconds} s: {why}. Operations go on meanwhile");
     }
 
     // ---- The keeper ----
@@ -126,7 +114,7 @@ internal partial class FasterShard
         // The store ends before the loop does, which must have no way to it then.
         _frontEndClosed = CloseFrontEndAsync();
         await Task.WhenAny(_frontEndClosed, Task.Delay(FrontEndLimit)).ConfigureAwait(false);
-        await _rollback.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await _rollbacks.Last.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     protected override async Task GiveUpStartAsync()
@@ -150,7 +138,7 @@ internal partial class FasterShard
                 catch (Exception e) when (e is IOException or UnauthorizedAccessException)
                 {
                     OnCommitFailed(e);
-                    await Task.Delay(_failurePause, stop).ConfigureAwait(false);
+                    await Task.Delay(_pacing.Pause, stop).ConfigureAwait(false);
                 }
             }
         }
@@ -183,9 +171,7 @@ internal partial class FasterShard
         bool ok = started.Durable.IsCompletedSuccessfully;
         if (ok)
         {
-            _failurePause = FailurePauseMin;
-            _refusedSince = 0;
-            _refusalTold = false;
+            _pacing.OnSucceeded();
             // Versions that passed empty before it are said to be restorable: by the commit before.
             _versions.ExtendOverEmptyRun();
         }
@@ -203,11 +189,9 @@ internal partial class FasterShard
 
     private void OnCommitFailed(Exception? why)
     {
-        _commitsFailed++;
+        _pacing.OnFailed();
         _report.Warn($"shard {_options.Shard}: a commit failed: {why?.Message}. It is tried again; nothing is committed before one "
             + $"succeeds. Check the disk of {_fasterOptions.Directory}");
-        Volatile.Write(ref _mayCommitAt, MonotonicMicroseconds() + (long)_failurePause.TotalMicroseconds);
-        if (_failurePause < FailurePauseMax) { _failurePause *= 2; }
     }
 
     // ---- The commits, as what versions stand on ----

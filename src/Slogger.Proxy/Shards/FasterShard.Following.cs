@@ -1,5 +1,4 @@
-// An embedded store that follows, as a backup's. Beside it is the log of the stream, which it needs until it is a primary's: then its
-// commits are all there is.
+// An embedded store that follows, as a backup's. Beside it is the stream (FollowedStream), which it needs until it is a primary's.
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
@@ -17,35 +16,25 @@ namespace Slogger.Proxy.Shards;
 
 internal partial class FasterShard : IFasterHost
 {
-    private const string VoidName = "faster.void", LogName = "log", CheckpointsName = "checkpoints", StreamName = "stream";
+    private const string VoidName = "faster.void";
+    private FollowedStream? _stream;    // while it follows
 
-    // While it follows.
-    private VersionLog? _stream;
-    private CheckpointStore? _copies;
-    private FollowNotes _notes = null!;
+    private FollowedStream Stream => _stream ?? throw FollowsNobody();
 
-    protected internal override VersionLog StreamLog => _stream ?? throw FollowsNobody();
+    protected internal override VersionLog StreamLog => Stream.Log;
 
-    protected internal override CheckpointStore StreamCheckpoints => _copies ?? throw FollowsNobody();
+    protected internal override CheckpointStore StreamCheckpoints => Stream.Checkpoints;
 
     public override StreamGuard Guard => new StoreGuard(_faster!.RecordBytesMax);
 
     private FollowedFaster FollowedStore => (FollowedFaster)_follower.Followed;
 
-    private void OpenStream()
-    {
-        _stream = VersionLog.Open(
-            new VersionLogOptions { Directory = PathOf(LogName), Shard = _options.Shard, Epoch = _seat.Epoch,
-                SegmentBytes = _options.LogSegmentBytes, KeepsSpare = true, TailBytes = FollowedTailBytes });
-        _copies = CheckpointStore.Open(PathOf(CheckpointsName));
-        _notes = new FollowNotes(_fasterOptions.Directory);
-    }
-
     protected override async Task FollowAsync(CancellationToken stop)
     {
         TrialFaster.Clear(_options.DataDirectory);
-        await FollowAsync(new FollowedFaster(this, _stream!, _copies!, Intake!.WithLogAsync, _report, _options.Shard.ToString()),
-            isPrimarys: false, stop).ConfigureAwait(false);
+        var followed = new FollowedFaster(
+            this, StreamLog, StreamCheckpoints, Intake!.WithLogAsync, _report, _options.Shard.ToString());
+        await FollowAsync(followed, isPrimarys: false, stop).ConfigureAwait(false);
     }
 
     protected internal override async Task KeepFollowedAsync(CancellationToken stop)
@@ -71,7 +60,7 @@ internal partial class FasterShard : IFasterHost
 
     IReadOnlyList<CommitRecord> IFasterHost.Commits => Commits;
 
-    FollowNotes IFasterHost.Notes => _notes;
+    FollowNotes IFasterHost.Notes => Stream.Notes;
 
     void IFasterHost.OpenToFollow(WorldPoint? commit)
     {
@@ -84,13 +73,13 @@ internal partial class FasterShard : IFasterHost
     {
         CloseStore();
         DeleteVoid();
-        Directory.Move(_fasterOptions.Directory, PathOf(VoidName));
+        Directory.Move(_fasterOptions.Directory, VoidPath);
         DeleteVoid();
         // Durable with the move, before anything is in it.
         SystemFileLayer.Instance.CreateDirectory(_fasterOptions.Directory);
         _found = [];
         _history = new CommitHistory(_fasterOptions.Directory, () => Commits);
-        _notes.Forget();
+        Stream.Notes.Forget();
         Open(null, open);
     }
 
@@ -109,10 +98,10 @@ internal partial class FasterShard : IFasterHost
     protected override async Task EndFollowingAsync()
     {
         await base.EndFollowingAsync().ConfigureAwait(false);
-        VersionLog? log = Interlocked.Exchange(ref _stream, null);
+        FollowedStream? stream = Interlocked.Exchange(ref _stream, null);
         await Task.Run(() =>
         {
-            log?.Dispose();
+            stream?.Dispose();
             DeleteStream();
         }).ConfigureAwait(false);
     }
@@ -122,11 +111,7 @@ internal partial class FasterShard : IFasterHost
     {
         try
         {
-            FollowNotes.Delete(_fasterOptions.Directory);
-            foreach (string name in (ReadOnlySpan<string>)[StreamName, LogName, CheckpointsName])
-            {
-                if (Directory.Exists(PathOf(name))) { Directory.Delete(PathOf(name), recursive: true); }
-            }
+            FollowedStream.Delete(_options.DataDirectory, _fasterOptions.Directory);
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
@@ -137,10 +122,10 @@ internal partial class FasterShard : IFasterHost
 
     private void DeleteVoid()
     {
-        if (Directory.Exists(PathOf(VoidName))) { Directory.Delete(PathOf(VoidName), recursive: true); }
+        if (Directory.Exists(VoidPath)) { Directory.Delete(VoidPath, recursive: true); }
     }
 
-    private string PathOf(string name) => Path.Combine(_options.DataDirectory, name);
+    private string VoidPath => Path.Combine(_options.DataDirectory, VoidName);
 
     // ---- Drills ----
 
@@ -179,7 +164,7 @@ internal partial class FasterShard : IFasterHost
         {
             letGo();
         }
-        return await TrialFaster.CompareAsync(_options.DataDirectory, _fasterOptions, _stream!, _copies!, Commits, end, held,
+        return await TrialFaster.CompareAsync(_options.DataDirectory, _fasterOptions, StreamLog, StreamCheckpoints, Commits, end, held,
             FollowedStore.NoteBelow(held.Offset - 1), stop).ConfigureAwait(false);
     }
 }

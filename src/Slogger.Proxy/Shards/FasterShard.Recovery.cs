@@ -1,7 +1,6 @@
 // What recovery is for an embedded store: what the log proves in mode log, its commits prove here. At a start nothing is left of what was
 // in memory: the store is opened at a commit, and unless the process before has stopped in order a new world-line begins with it. In a
-// process that goes on, when another shard was lost, the store goes back to a commit in place (DPR, section 5.5): clients wait only until
-// what lies above it is out of sight; it is purged while they go on.
+// process that goes on, when another shard was lost, the store goes back to a commit in place (FasterRollbacks).
 using System.Diagnostics;
 using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
@@ -17,11 +16,6 @@ namespace Slogger.Proxy.Shards;
 
 internal partial class FasterShard
 {
-    private Task _rollback = Task.CompletedTask;
-    private long _rollbacksInPlace;
-    private long _rollbackMilliseconds;
-    private long _purgeMilliseconds;
-
     protected override string RefusalNote => " (Of an embedded store its commits, in the data directory, stand for the version log.)";
 
     // What it holds nobody else has put there.
@@ -91,7 +85,8 @@ internal partial class FasterShard
         Boundary start = branch with { WorldLine = line };
         // Before anybody is served (see CommitHistory), and not before the store goes back: the disk is slow.
         Task entered = Task.Run(() => _history.Enter(line, branch.Version, commit), CancellationToken.None);
-        if (_faster is null) { Open(commit); } else { await RollBackAsync(commit, start).ConfigureAwait(false); }
+        if (_faster is null) { Open(commit); }
+        else { await _rollbacks.RunAsync(_faster, commit, start.Version, _ending.Token).ConfigureAwait(false); }
         await entered.ConfigureAwait(false);
         FailPoint.Pass(FailPoint.BranchWritten);
         Follow(start, start.Point);
@@ -140,34 +135,8 @@ internal partial class FasterShard
         _connector = new EmbeddedConnector(_engine);
         _commandTable ??= CommandTable(_engine);
         if (_faster.Damage is { } damage) { _report.Error($"shard {_options.Shard}: {damage}"); }
-        _report.Info($"shard {_options.Shard}: the embedded store is open{(commit is { } at ? $" at version {at.Version}" : "")}: {_engine.KeyCount} keys in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms");
-    }
-
-    // Returns when nobody can see anything any more that lies above the commit.
-    private async Task RollBackAsync(WorldPoint commit, Boundary start)
-    {
-        long began = Stopwatch.GetTimestamp();
-        var begun = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
-        _rollback = Task.Run(() => _faster!.RollbackAsync(commit, begun.SetResult, _ending.Token), CancellationToken.None);
-        _ = Task.Run(() => WatchPurgeAsync(_rollback, began), CancellationToken.None);
-        await Task.WhenAny(begun.Task, _rollback).ConfigureAwait(false);
-        if (!begun.Task.IsCompleted) { await _rollback.ConfigureAwait(false); }
-        long milliseconds = (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds;
-        Interlocked.Increment(ref _rollbacksInPlace);
-        Volatile.Write(ref _rollbackMilliseconds, milliseconds);
-        _report.Info($"shard {_options.Shard}: rolled back in place: to version {start.Version} in {milliseconds} ms; what lies above it "
-            + "is purged while operations go on");
-    }
-
-    private async Task WatchPurgeAsync(Task rollback, long began)
-    {
-        await rollback.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-        Volatile.Write(ref _purgeMilliseconds, (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds);
-        if (rollback.Exception is { } why)
-        {
-            Fail(ProxyExit.Failed($"shard {_options.Shard}: the embedded store could not go back: {why.InnerException?.Message}",
-                "start the proxy again"));
-        }
+        _report.Info($"shard {_options.Shard}: the embedded store is open{(commit is { } at ? $" at version {at.Version}" : "")}: "
+            + $"{_engine.KeyCount} keys in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms");
     }
 
     // All that was answered is in the last commit, and that is committed.

@@ -24,13 +24,13 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
-internal partial class FasterShard(ServeOptions options, ILogger report) : VersionedShard(options, report, new EmbeddedStore()), IKeptStates
+internal partial class FasterShard : VersionedShard, IKeptStates
 {
     /// <summary>How long the end waits for the front end: longer, and the store is left as it is.</summary>
     public TimeSpan FrontEndLimit { get; init; } = TimeSpan.FromSeconds(10);
 
     private const long CommitPollMicroseconds = 1_000;
-    private readonly FasterOptions _fasterOptions = OptionsOf(options);
+    private readonly FasterOptions _fasterOptions;
     private FasterStore? _faster;
     private CommandEngine? _engine;
     private EmbeddedConnector? _connector;
@@ -39,9 +39,20 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
     private CommitHistory _history = null!;
     private KeptVersions _versions = null!;
     private StopNote? _stopped;
+    private readonly FasterRollbacks _rollbacks;
 
     // The world-line whose state the store holds.
     private WorldLine _holds;
+
+    // As of the keeper's last look: the store may have ended when it is asked for.
+    private volatile FasterStatistics? _statistics;
+
+    public FasterShard(ServeOptions options, ILogger report)
+        : base(options, report, new EmbeddedStore())
+    {
+        _fasterOptions = OptionsOf(options);
+        _rollbacks = new(options.Shard, report, exit => Fail(exit));
+    }
 
     /// <summary>The store, once it is open.</summary>
     protected FasterStore? Faster => _faster;
@@ -123,7 +134,7 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
     {
         DeleteVoid();
         SystemFileLayer.Instance.CreateDirectory(_fasterOptions.Directory);
-        if (IsFollowing) { OpenStream(); }
+        if (IsFollowing) { _stream = new(_options, _fasterOptions.Directory, _seat.Epoch, FollowedTailBytes); }
         try
         {
             _found = FasterStore.CommitsIn(_fasterOptions);
@@ -135,7 +146,7 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
         {
             throw new RecoveryRefusedException($"shard {_options.Shard}: the embedded store cannot be used: {e.Message}");
         }
-        if (IsFollowing) { return _stream!.LastBoundary?.Time; }
+        if (IsFollowing) { return StreamLog.LastBoundary?.Time; }
         if (_history.All is not [.., var newest]) { return null; }
         return _stopped is { } note && note.Point.Version == newest.Last ? note.Time : EndOf(newest.Last);
     }
@@ -185,6 +196,39 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
         PageBits = System.Numerics.BitOperations.Log2((ulong)options.FasterPageBytes),
         SegmentBits = Math.Max(26, System.Numerics.BitOperations.Log2((ulong)options.FasterPageBytes)),
     };
+
+    // ---- Status: in DPR.INFO and `slogger status`, and in INFO and CONFIG GET, where Redis's clients look ----
+
+    protected override IEnumerable<(string Name, long Value)> KeptStatus()
+    {
+        long stride;
+        lock (_machineLock) { stride = _machine?.Stride ?? _options.FasterStride; }
+        yield return ("stride", stride);
+        if (_statistics is { } state)
+        {
+            yield return ("keys", _engine!.KeyCount);
+            yield return ("memory_bytes", state.LogBytes);
+            yield return ("memory_live_bytes", state.LiveBytes);
+            yield return ("memory_limit_bytes", state.LogBytesMax);
+            yield return ("disk_bytes", state.DiskBytes);
+            yield return ("commits_kept", state.Commits);
+            yield return ("commit_last_ms", (long)state.LastCommit.TotalMilliseconds);
+            yield return ("undone_bytes", state.UndoneBytes);
+        }
+        yield return ("commits_failed", _pacing.Failed);
+        foreach ((string, long) line in _rollbacks.Status) { yield return line; }
+    }
+
+    private EngineOptions EngineOptionsOf(FasterStore store) => new()
+    {
+        IsOutOfMemory = () => store.IsOutOfMemory,
+        InfoFields = section => section == "memory" && _statistics is { } state
+            ? [Field("used_memory", state.LogBytes), Field("used_memory_dataset", state.LiveBytes), Field("maxmemory", state.LogBytesMax)]
+            : [],
+        Settings = () => _statistics is { } state ? [Field("maxmemory", state.LogBytesMax)] : [],
+    };
+
+    private static KeyValuePair<string, string> Field(string name, long value) => new(name, value.ToString(CultureInfo.InvariantCulture));
 
     public override void Dispose()
     {
