@@ -230,9 +230,3 @@ public sealed record GridState(IReadOnlyList<GridStretch> Stretches, long Change
 /// <param name="Grid">The clock grid.</param>
 public sealed record ClusterSnapshot(IReadOnlyList<ShardRecord> Shards, ClusterCut Cut, IReadOnlyList<WorldLineRecord> Lines,
     GridState Grid);
-
-/// <summary>A stream that is at the final watermark of a failover, with its store and its log.</summary>
-/// <param name="Stream">Which.</param>
-/// <param name="Owner">The epoch of the process that has received it.</param>
-/// <param name="Name">Who that is, for people.</param>
-public readonly record struct ReadyStream(ShardId Stream, long Owner, string Name);

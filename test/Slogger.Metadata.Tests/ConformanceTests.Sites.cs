@@ -256,9 +256,9 @@ public abstract partial class ConformanceTests
         Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(new WorldPoint(line, new Version(50)), s.Durable));
 
         // Whoever opens a shard before all can be opened is refused; then the site serves, and shards are taken as ever.
-        await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(0)));
+        await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(new(0), s.Streams[0].Owner, "x")));
         await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"));
-        Assert.Equal(SiteRole.Primary, (await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(1)))).Site.Role);
+        Assert.Equal(SiteRole.Primary, (await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(new(1), s.Streams[1].Owner, "x")))).Site.Role);
         long[] epochs = await OwnersAsync(store, 2);
         Assert.Equal(DurableOutcome.Recorded,
             (await store.RecordDurableAsync("c", new(0), DurableClaim.Of(new(line, new(55))), epochs[0])).Outcome);

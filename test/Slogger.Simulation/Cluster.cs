@@ -137,6 +137,7 @@ internal sealed partial class Cluster
         foreach (SessionClient s in Sessions) s.CheckAll();
         Backup?.FinishSwitch();
         if (Backup is { IsWanted: true, IsOver: false } site) site.Finish();
+        if (Backup is { IsOver: true } over) over.FinishHandOver();
         if (Successor is { } next) next.Run();
         else if (Settings.ChecksProgress && !IsLost && Backup?.Refusal is null) Settle();
     }

@@ -260,10 +260,15 @@ public sealed class Receiver
     }
 
     /// <summary>The failover is decided, in SQL: the store goes to exactly the final watermark, and what lies above is void.</summary>
+    /// <param name="number">The failover.</param>
+    /// <param name="final">The final watermark.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    /// <param name="isWord">Whether a manager says so, and SQL was not read here. A manager may say it to a receiver that was deposed before,
+    /// and holds less: that does nothing.</param>
     /// <exception cref="BrokenInvariantException">I4: this stream does not hold it, or its store is beyond it.</exception>
-    public void Decided(SiteEpoch number, WorldPoint final, List<ReceiverEffect> effects)
+    public void Decided(SiteEpoch number, WorldPoint final, List<ReceiverEffect> effects, bool isWord = false)
     {
-        if (number != _site || _final == final) return;
+        if (number != _site || _final == final || (isWord && final > _held)) return;
         if (final > _held) throw new BrokenInvariantException($"I4: stream {Stream} holds {_held}, the final watermark is {final}");
         if (final < _applied) throw new BrokenInvariantException(
             $"I4: stream {Stream} is applied up to {_applied}, the final watermark is {final}");

@@ -112,4 +112,34 @@ internal enum ShipMutation
 
     /// <summary>Seeds: a chunk of another seed is taken for one of this.</summary>
     SeedsMixed,
+
+    /// <summary>Watermarks: a report that comes again is not answered.</summary>
+    AgainNotTold,
+
+    /// <summary>Watermarks: told on, whatever the site is by now.</summary>
+    ToldByNoBackup,
+
+    /// <summary>Failover: the other site is told that it is deposed before SQL has taken the epoch.</summary>
+    DeposesBeforeTaken,
+
+    /// <summary>Failover: SQL opens a stream's shard for whoever had the stream.</summary>
+    OpensForAnyOwner,
+
+    /// <summary>Take-over: a stream says that it is ready before its store has entered the new world-line.</summary>
+    ReadyBeforeEntered,
+
+    /// <summary>Take-over: a process has its stream opened before that is ready.</summary>
+    OpensBeforeReady,
+
+    /// <summary>Take-over: the store is handed over as soon as its own stream is open.</summary>
+    HandsOverEarly,
+
+    /// <summary>Take-over: the store is handed over while it is being promoted.</summary>
+    PromotionNotAwaited,
+
+    /// <summary>Take-over: a process hands its store over although another one has the stream by now.</summary>
+    DeposedHandsOver,
+
+    /// <summary>Take-over: the store is handed over to a site of a later epoch, too.</summary>
+    AnyPrimaryTakes,
 }

@@ -215,7 +215,8 @@ public sealed class Shipper
             case ShipReplyKind.Ack or ShipReplyKind.Nack when State == ShipperState.Shipping && reply.Generation == Generation:
                 Learn(reply);
                 Acknowledged(reply.Received, nowUs);
-                if (reply.Kind == ShipReplyKind.Nack && _mutation != ShipMutation.ResendForgotten
+                // One that was overtaken misses what the receiver has by now, and what the log may no longer hold.
+                if (reply.Kind == ShipReplyKind.Nack && reply.Received >= _backedUp && _mutation != ShipMutation.ResendForgotten
                     && (reply.Received != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(reply.Received, nowUs);
                 break;
         }

@@ -3,7 +3,7 @@
 //
 // Order: the epoch is taken; every receiver accepts nothing from then on, and says for good what it holds; when all have, and no site lease
 // can be left, the least of it is the final watermark: recorded, with the new world-line; each shard goes to exactly that and makes void
-// what lies above; then it is opened.
+// what lies above, and says that it is ready (StreamTakeover); all that are ready SQL opens at once.
 //
 // What was ever told to anybody as watermark lies at or below the final one: it was the least of what the streams held at some time, and
 // none of them ever holds less. Only a report that was made after the freeze, for this failover, says so: after an earlier one its receiver
@@ -22,9 +22,12 @@ public abstract record FailoverStep
     {
     }
 
-    /// <summary>Have SQL take the epoch (<see cref="SiteState.Take(ImmutableArray{int})"/>), after the primary's SQL was asked, without
-    /// waiting for an answer, to note that it is deposed.</summary>
+    /// <summary>Have SQL take the epoch (<see cref="SiteState.Take(ImmutableArray{int})"/>).</summary>
     public sealed record Take : FailoverStep;
+
+    /// <summary>SQL has taken the epoch: ask the other site's SQL to note that it is deposed (<see cref="SiteState.DeposedBy"/>), without
+    /// waiting for an answer. Not before: the epoch may be refused, and then nobody would serve.</summary>
+    public sealed record TellDeposed(SiteEpoch Number) : FailoverStep;
 
     /// <summary>Have these streams' receivers freeze and report (<see cref="Receiver.Freeze"/>); again after a while.</summary>
     public sealed record AskFinals(SiteEpoch Number, ImmutableArray<ShardId> Of) : FailoverStep;
@@ -36,8 +39,13 @@ public abstract record FailoverStep
     /// (<see cref="SiteEpoch.FirstWorldLine"/>) at that version: the cut, and what each shard is recorded to have durable.</summary>
     public sealed record Decide(SiteEpoch Number, WorldPoint Final) : FailoverStep;
 
-    /// <summary>It is decided: each receiver reads that in SQL (<see cref="Receiver.Decided"/>). Wait until all are open.</summary>
-    public sealed record AwaitOpen : FailoverStep;
+    /// <summary>It is decided: tell the processes (<see cref="Receiver.Decided"/>), and ask which of these streams are ready
+    /// (<see cref="Failover.Ready"/>); again after a while, and after another look at SQL, since a process that hears nothing has its stream
+    /// opened by itself.</summary>
+    public sealed record AskReady(SiteEpoch Number, WorldPoint Final, ImmutableArray<ShardId> Of) : FailoverStep;
+
+    /// <summary>Have SQL open these streams (<see cref="SiteState.Open"/>), all of them in one transaction.</summary>
+    public sealed record Open(SiteEpoch Number, ImmutableArray<ReadyStream> Streams) : FailoverStep;
 
     /// <summary>The site is the primary.</summary>
     public sealed record Done : FailoverStep;
@@ -52,7 +60,9 @@ public sealed class Failover
     private readonly long _leaseWaitUs;
     private readonly ShipMutation _mutation;
     private readonly Dictionary<ShardId, FinalReport> _finals = [];
+    private readonly SortedDictionary<int, ReadyStream> _ready = [];
     private SiteState _state;
+    private SiteEpoch? _told;
     private long _frozenUs;
 
     /// <summary>Begins, or goes on.</summary>
@@ -68,7 +78,12 @@ public sealed class Failover
         (_state, _leaseWaitUs, _mutation) = (state, leaseWaitUs, mutation);
 
     /// <summary>SQL was read or written: what it says now.</summary>
-    public void Read(SiteState state) => _state = state;
+    public void Read(SiteState state)
+    {
+        _state = state;
+        // They are open now, or of processes that are gone; else they say so again.
+        _ready.Clear();
+    }
 
     /// <summary>A receiver's report.</summary>
     /// <param name="report">What it says.</param>
@@ -89,9 +104,29 @@ public sealed class Failover
         return true;
     }
 
+    /// <summary>A process says that a stream of its is ready.</summary>
+    /// <param name="number">In which failover.</param>
+    /// <param name="ready">Which.</param>
+    /// <returns>Whether it is to be opened.</returns>
+    public bool Ready(SiteEpoch number, in ReadyStream ready)
+    {
+        if (number != _state.Epoch || _state is not { Role: SiteRole.FailingOver, Final: not null }) return false;
+        if (ready.Stream.Number < 0 || ready.Stream.Number >= _state.Streams.Length) return false;
+        // Who had it before is gone; who has it since SQL was read may be another one.
+        StreamState stream = _state.Streams[ready.Stream.Number];
+        long known = _ready.TryGetValue(ready.Stream.Number, out ReadyStream other) ? Math.Max(other.Owner, stream.Owner) : stream.Owner;
+        if ((ready.Owner < known && _mutation != ShipMutation.OpensForAnyOwner) || (ready.Owner == stream.Owner && stream.IsOpen)) return false;
+        _ready[ready.Stream.Number] = ready;
+        return true;
+    }
+
     /// <summary>What is to be done next.</summary>
     public FailoverStep Next(long nowUs)
     {
+        if (_state.Role == SiteRole.Backup && _mutation == ShipMutation.DeposesBeforeTaken && _told is null)
+            return new FailoverStep.TellDeposed((_told = _state.Epoch.Next).Value);
+        if (_state.Role == SiteRole.FailingOver && _told != _state.Epoch)
+            return new FailoverStep.TellDeposed((_told = _state.Epoch).Value);
         switch (_state.Role)
         {
             case SiteRole.Backup: return new FailoverStep.Take();
@@ -100,7 +135,13 @@ public sealed class Failover
             default: return new FailoverStep.Refused("the site is no backup");
         }
 
-        if (_state.Final is not null) return new FailoverStep.AwaitOpen();
+        if (_state.Final is { } decided)
+        {
+            return _ready.Count > 0 ? new FailoverStep.Open(_state.Epoch, [.. _ready.Values])
+                : new FailoverStep.AskReady(_state.Epoch, decided, [.. Enumerable.Range(0, _state.Streams.Length)
+                    .Where(s => _state.Streams[s] is { IsOpen: false, IsLost: false }).Select(s => new ShardId(s))]);
+        }
+
         ImmutableArray<ShardId> missing = [.. Enumerable.Range(0, _state.Streams.Length).Select(s => new ShardId(s))
             .Where(s => !_state.Streams[s.Number].IsLost && !_finals.ContainsKey(s))];
         if (missing.Length > 0 && !(_mutation == ShipMutation.FinalBeforeAll && _finals.Count > 0))

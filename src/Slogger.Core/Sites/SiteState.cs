@@ -56,6 +56,12 @@ public enum StreamPhase : byte
 public readonly record struct StreamState(long Generation, StreamPhase Phase, Sender Newest, long Owner = 0, bool IsLost = false,
     bool IsOpen = false);
 
+/// <summary>A stream that is at the final watermark of a failover, with its store and its log.</summary>
+/// <param name="Stream">Which.</param>
+/// <param name="Owner">The epoch of the process that has received it.</param>
+/// <param name="Name">Who that is, for people.</param>
+public readonly record struct ReadyStream(ShardId Stream, long Owner, string Name);
+
 /// <summary>A switch-over that a primary has begun.</summary>
 /// <param name="Number">Counted, at this primary.</param>
 /// <param name="Cut">Set: everything that was ever answered is in this cut, the backup holds it, and has been offered to take over. Only
@@ -131,11 +137,11 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
 
     /// <summary>A process is to receive a stream, instead of whoever did. It begins with what the state after that says: if a failover has
     /// taken the epoch before, it is frozen, and the stream is open when this process is ready: the shard would else be of the one before,
-    /// which is gone.</summary>
+    /// which is gone. Of a site that receives nothing any more no stream can be taken.</summary>
     /// <param name="stream">Which.</param>
     /// <param name="owner">Its epoch, above all that were given out.</param>
     public SiteState TakeStream(ShardId stream, long owner) =>
-        owner <= Streams[stream.Number].Owner ? this : With(stream, Streams[stream.Number] with { Owner = owner, IsOpen = false });
+        Role is not (SiteRole.Backup or SiteRole.FailingOver) || owner <= Streams[stream.Number].Owner ? this : With(stream, Streams[stream.Number] with { Owner = owner, IsOpen = false });
 
     /// <summary>The same for all streams of a shard.</summary>
     public SiteState TakeShard(ShardId shard, long owner) =>
@@ -239,11 +245,18 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     }
 
     /// <summary>A stream is at the final watermark. Its shard is open with the last one of its streams, and with the last of all the site
-    /// is the primary.</summary>
-    public SiteChange Open(SiteEpoch number, ShardId stream)
+    /// is the primary. Only the process that has the stream by now can have it opened: the shard would else be of one that is
+    /// gone.</summary>
+    public SiteChange Open(SiteEpoch number, in ReadyStream ready) => Open(number, ready, ShipMutation.None);
+
+    internal SiteChange Open(SiteEpoch number, in ReadyStream ready, ShipMutation mutation)
     {
         if (number != Epoch || Final is null)
             return new(null, $"failover {number} is not decided, or over: the site is {Text(Role)} in epoch {Epoch}");
+        ShardId stream = ready.Stream;
+        bool isOwner = stream.Number < Streams.Length
+            && (Streams[stream.Number].Owner == ready.Owner || mutation == ShipMutation.OpensForAnyOwner);
+        if (!isOwner) return new(null, $"stream {stream} is received by another process");
         if (Role == SiteRole.Primary) return new(this, null);
         SiteState after = With(stream, Streams[stream.Number] with { IsOpen = true });
         bool isDone = after.Streams.All(s => s.IsOpen || s.IsLost);

@@ -12,12 +12,16 @@ using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Watermarks;
 
+// Whom it tells: everybody who follows, when the watermark has moved, and again when a stream says again what it holds. Whoever follows may
+// have passed over what it was told, since its own log was not there yet; so reports come again, and each is answered.
 /// <summary>The watermark of one backup site. Not thread-safe. Source: the paper, section 5.4; design, sections 4 (I4) and 10.</summary>
 public sealed class WatermarkService
 {
     private readonly ShipMutation _mutation;
     private ImmutableArray<long> _generations = [];
     private (long Generation, WorldPoint Floor, WorldPoint? Held)[] _vector = [];
+    private WatermarkReport?[] _said = [];
+    private bool _isBackup = true;
 
     /// <summary>Begins: nobody has reported.</summary>
     /// <param name="generations">The members, one for each of the primary's streams by number: the generation that counts, as the backup's
@@ -36,10 +40,16 @@ public sealed class WatermarkService
     /// <summary>The watermark; null before every stream has reported. Never goes back.</summary>
     public WorldPoint? Current { get; private set; }
 
+    /// <summary>What whoever begins to follow is told at once; null: nothing yet, or the site is no backup any more.</summary>
+    public WorldPoint? Tellable => _isBackup || _mutation == ShipMutation.ToldByNoBackup ? Current : null;
+
     /// <summary>SQL was read again. Streams that were seeded since have to report anew; until then the watermark stays.</summary>
-    public void Members(ImmutableArray<long> generations)
+    /// <param name="generations">As in the constructor.</param>
+    /// <param name="isBackup">Whether the site is a backup: else nobody is told anything.</param>
+    public void Members(ImmutableArray<long> generations, bool isBackup = true)
     {
-        _generations = generations;
+        (_generations, _isBackup) = (generations, isBackup);
+        Array.Resize(ref _said, generations.Length);
         (long Generation, WorldPoint Floor, WorldPoint? Held)[] next = new (long, WorldPoint, WorldPoint?)[generations.Length];
         for (int s = 0; s < next.Length; s++)
         {
@@ -51,11 +61,19 @@ public sealed class WatermarkService
     }
 
     /// <summary>A stream reports. What is late, doubled, or of another generation changes nothing.</summary>
-    /// <returns>Whether the watermark has moved.</returns>
+    /// <returns>Whether all who follow are to be told <see cref="Current"/>: it has moved, or the stream says this again.</returns>
     public bool Report(in WatermarkReport report)
     {
         int s = report.Stream.Number;
         if (s < 0 || s >= _vector.Length) return false;
+        bool isAgain = report == _said[s] && _mutation != ShipMutation.AgainNotTold;
+        _said[s] = report;
+        return (HasMoved(report) || isAgain) && Tellable is not null;
+    }
+
+    private bool HasMoved(in WatermarkReport report)
+    {
+        int s = report.Stream.Number;
         if (report.Generation != _generations[s] && _mutation != ShipMutation.OldGenerationCounts) return false;
         if (_vector[s].Held >= report.Held) return false;
         (_vector[s].Floor, _vector[s].Held) = (report.Floor, report.Held);

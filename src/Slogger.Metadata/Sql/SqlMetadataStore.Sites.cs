@@ -101,17 +101,14 @@ internal sealed partial class SqlMetadataStore
                         List<ReadyStream> opened = [];
                         foreach (ReadyStream ready in streams)
                         {
-                            (SiteState? after, string? error) = ready.Stream.Number < before.Streams.Length
-                                && before.Streams[ready.Stream.Number].Owner == ready.Owner
-                                ? before.Open(number, ready.Stream)
-                                : new(null, $"stream {ready.Stream} is received by another process");
+                            (SiteState? after, string? error) = before.Open(number, ready);
                             refused ??= error;
                             if (after is not null) { opened.Add(ready); }
                         }
 
                         // With the last of its streams a shard's row is its process's from here on, unless somebody has taken the shard as
                         // that of a primary.
-                        SiteState then = opened.Aggregate(before, (s, r) => s.Open(number, r.Stream).After ?? s);
+                        SiteState then = opened.Aggregate(before, (s, r) => s.Open(number, r).After ?? s);
                         ReadyStream[] whole = [.. opened.Where(r => then.IsShardOpen(r.Stream))
                             .DistinctBy(r => then.ShardOf(r.Stream.Number))];
                         IReadOnlyList<int> rows = await session.ExecuteAllAsync(
@@ -131,7 +128,7 @@ internal sealed partial class SqlMetadataStore
                             int shard = then.ShardOf(ready.Stream.Number);
                             if (taken.Contains(shard)) { refused ??= $"shard {shard} has been taken by another process"; }
                             // The last one makes the site the primary: each on top of those before.
-                            else { site = site.Open(number, ready.Stream).After ?? site; }
+                            else { site = site.Open(number, ready).After ?? site; }
                         }
 
                         answer = new(site, refused is null ? null : $"Cluster \"{cluster}\": {refused}.");

@@ -170,7 +170,8 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     public ValueTask FreezeAsync(SiteEpoch number) => PostAsync(() => _machine.Freeze(number, _effects));
 
     /// <summary>The failover is decided, in SQL.</summary>
-    public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final) => PostAsync(() => _machine.Decided(number, final, _effects));
+    public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final, bool isWord = false) =>
+        PostAsync(() => _machine.Decided(number, final, _effects, isWord));
 
     /// <summary>Has something done to the log while nothing is appended.</summary>
     /// <exception cref="OperationCanceledException">It was not: the receiver has stopped, or failed.</exception>

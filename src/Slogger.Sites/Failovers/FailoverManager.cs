@@ -90,7 +90,6 @@ internal sealed class FailoverManager(
             if (lost.Error is { } isOver) { return new(null, isOver); }
             _site = lost.Site;
         }
-        if (_site.Role == SiteRole.FailingOver) { onTaken?.Invoke(_site.Epoch); }
         var machine = new Failover(_site, leaseWaitUs);
         while (true)
         {
@@ -102,8 +101,10 @@ internal sealed class FailoverManager(
                     if (taken.Error is { } refused) { return new(null, refused); }
                     Passed("taken");
                     report.Info($"site epoch {taken.Site.Epoch} is taken: nothing of the primary is received any more");
-                    onTaken?.Invoke(taken.Site.Epoch);
                     machine.Read(_site = taken.Site);
+                    break;
+                case FailoverStep.TellDeposed tell:
+                    onTaken?.Invoke(tell.Number);
                     break;
                 case FailoverStep.AskFinals ask:
                     await AskAsync(machine, ask, stop).ConfigureAwait(false);
@@ -122,8 +123,13 @@ internal sealed class FailoverManager(
                     report.Info($"the final watermark is {decided.Site.Final}: world-line {decide.Number.FirstWorldLine} begins there");
                     machine.Read(_site = decided.Site);
                     break;
-                case FailoverStep.AwaitOpen:
-                    await OpenAsync(machine, stop).ConfigureAwait(false);
+                case FailoverStep.AskReady ask:
+                    await AskReadyAsync(machine, ask, stop).ConfigureAwait(false);
+                    break;
+                case FailoverStep.Open open:
+                    Passed("brought there");
+                    Opened(machine, (await TryAsync(() => metadata.OpenStreamsAsync(cluster, open.Number, open.Streams, stop),
+                        stop).ConfigureAwait(false)).Site);
                     break;
                 case FailoverStep.Done:
                     return new(_site, null, _site.Final is { } final ? _times.GetValueOrDefault(final) : 0,
@@ -204,21 +210,25 @@ internal sealed class FailoverManager(
         return $"cannot say it yet: {e.Detail}";
     }
 
-    // All that are at the final watermark are opened at once: one sync of the database for all of them. Whoever is not there yet is told
-    // again.
-    private async Task OpenAsync(Failover machine, CancellationToken stop)
+    // All at once: one sync of the database opens all that are there.
+    private async Task AskReadyAsync(Failover machine, FailoverStep.AskReady ask, CancellationToken stop)
     {
-        var request = new V1.FinalRequest { SiteEpoch = _site.Epoch.Number, Final = ShipWire.ToWire(_site.Final!.Value) };
+        var request = new V1.FinalRequest { SiteEpoch = ask.Number.Number, Final = ShipWire.ToWire(ask.Final) };
         V1.FinalReply?[] replies =
             await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);
-        ReadyStream[] ready = [.. replies.Where(r => r is not null).SelectMany(r => r!.Ready)
-            .Select(r => new ReadyStream(new(r.Shard), r.Owner, r.Name))];
-        if (ready.Length == 0) { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
-        else { Passed("brought there"); }
-        // A process that has heard nothing for a while opens its own shard: then this reads what became of all.
-        _site = ready.Length == 0 ? await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false)
-            : (await TryAsync(() => metadata.OpenStreamsAsync(cluster, _site.Epoch, ready, stop), stop).ConfigureAwait(false)).Site;
-        machine.Read(_site);
+        bool isNews = false;
+        foreach (V1.ReadyStream ready in replies.Where(r => r is not null).SelectMany(r => r!.Ready))
+        {
+            isNews |= machine.Ready(ask.Number, new(new(ready.Shard), ready.Owner, ready.Name));
+        }
+        if (isNews) { return; }
+        await Task.Delay(RetryPause, stop).ConfigureAwait(false);
+        Opened(machine, await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false));
+    }
+
+    private void Opened(Failover machine, SiteState site)
+    {
+        machine.Read(_site = site);
         if (_site.Role != SiteRole.FailingOver)
         {
             Passed("open");

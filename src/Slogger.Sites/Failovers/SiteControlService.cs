@@ -171,7 +171,7 @@ internal sealed class SiteControlService(
         limit.CancelAfter(StreamLimit);
         try
         {
-            await stream.DecidedAsync(number, final).ConfigureAwait(false);
+            await stream.DecidedAsync(number, final, isWord: true).ConfigureAwait(false);
             return await stream.ReadyAsync(limit.Token).ConfigureAwait(false);
         }
         catch (OperationCanceledException)

@@ -142,10 +142,10 @@ internal sealed class BackupStream : IAsyncDisposable
             : Task.FromException<FinalReport>(new OperationCanceledException("The stream is between two lives."));
     }
 
-    /// <summary>The failover is decided, in SQL.</summary>
+    /// <summary>The failover is decided, in SQL; or, a word alone, its manager says so.</summary>
     /// <exception cref="OperationCanceledException">Nobody receives it just now: tell it again.</exception>
-    public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final) =>
-        _life is { Receiver.IsSeeded: true } life ? life.Receiver.DecidedAsync(number, final) : ValueTask.CompletedTask;
+    public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final, bool isWord = false) =>
+        _life is { Receiver.IsSeeded: true } life ? life.Receiver.DecidedAsync(number, final, isWord) : ValueTask.CompletedTask;
 
     /// <summary>Returns when its store and its log are at the final watermark that it was told: the shard can be opened.</summary>
     /// <exception cref="OperationCanceledException">It is not, by then; or nobody receives it just now.</exception>

@@ -41,10 +41,7 @@ internal readonly record struct LifeEnd(LifeEndKind Kind, string Why);
 /// <summary>One life.</summary>
 internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
 {
-    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100), LookPause = TimeSpan.FromMilliseconds(50);
-
-    // The manager opens all shards at once. If it does not, since it has died, each is opened by its own process.
-    private static readonly TimeSpan ManagerLimit = TimeSpan.FromMilliseconds(250);
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
 
     private readonly VersionLog _log;
     private readonly ShardId _stream;
@@ -62,7 +59,9 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     private readonly Task _applying;
     private TaskCompletionSource<FinalReport> _final = NewFinal();
     private readonly TaskCompletionSource _ready = new(TaskCreationOptions.RunContinuationsAsynchronously);
-    private readonly TaskCompletionSource<SiteState> _primary = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private readonly SemaphoreSlim _news = new(0);       // for the take-over: it looks at all that is new
+    private SiteState? _servesAs;
+    private volatile bool _isPromoted;
     private Task _opening = Task.CompletedTask;
     private WorldPoint _applied;
     private TimeSpan _applyTime;
@@ -120,7 +119,11 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     public Task Ready => _ready.Task;
 
     /// <summary>Every shard is open, in SQL: the site is the primary.</summary>
-    public void SiteServes(SiteState site) => _primary.TrySetResult(site);
+    public void SiteServes(SiteState site)
+    {
+        Interlocked.Exchange(ref _servesAs, site);
+        _news.Release();
+    }
 
     /// <summary>Stops.</summary>
     public async ValueTask DisposeAsync()
@@ -212,43 +215,64 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         }
     }
 
-    // The store stands at the final watermark, and the log's new world-line has begun there. Promoted or not: what opens the shard looks at
-    // the store.
+    // The store stands at the final watermark, and the log's new world-line has begun there.
     private async Task OpenAsync(SiteEpoch number)
     {
-        if (!await EnteredAsync(number.FirstWorldLine).ConfigureAwait(false)) { return; }
-        // Said first: the manager waits for that, and not for the promotion.
-        _ready.TrySetResult();
-        Task promoting = PromoteAsync();
-        SiteState? site = null;
+        var takeover = new StreamTakeover(_stream, _owned, number);
+        Task promoting = Task.CompletedTask;
         try
         {
-            site = await _primary.Task.WaitAsync(ManagerLimit, _stop.Token).ConfigureAwait(false);
-        }
-        catch (TimeoutException)
-        {
-            site = await OpenedAsync(number).ConfigureAwait(false);
+            while (!_stop.IsCancellationRequested)
+            {
+                if (_isPromoted) { takeover.Promoted(); }
+                if (Interlocked.Exchange(ref _servesAs, null) is { } told) { takeover.SiteIs(told, NowUs); }
+                switch (takeover.Next(NowUs))
+                {
+                    case TakeoverStep.Enter enter:
+                        if (!await EnteredAsync(enter.Line).ConfigureAwait(false)) { return; }
+                        takeover.Entered();
+                        break;
+                    case TakeoverStep.Ready:
+                        _ready.TrySetResult();
+                        break;
+                    case TakeoverStep.Promote:
+                        promoting = PromoteAsync();
+                        break;
+                    case TakeoverStep.Await { UntilUs: long.MaxValue }:
+                        await _news.WaitAsync(_stop.Token).ConfigureAwait(false);
+                        break;
+                    case TakeoverStep.Await wait:
+                        await _news.WaitAsync(TimeSpan.FromMicroseconds(Math.Max(wait.UntilUs - NowUs, 0) + 999),
+                            _stop.Token).ConfigureAwait(false);
+                        break;
+                    case TakeoverStep.Open open:
+                        await OpenAsync(takeover, open.Number).ConfigureAwait(false);
+                        break;
+                    case TakeoverStep.Look:
+                        await LookAsync(takeover).ConfigureAwait(false);
+                        break;
+                    case TakeoverStep.HandOver over:
+                        _store.TakeOver(over.Site);
+                        return;
+                    case TakeoverStep.Over over:
+                        ((IStreamOwner)this).OnFailed(over.Why);
+                        return;
+                    default:
+                        throw new UnreachableException();
+                }
+            }
         }
         catch (OperationCanceledException)
         {
             // Stopping.
         }
-        await promoting.ConfigureAwait(false);
-        while (site is not null && !_stop.IsCancellationRequested)
+        finally
         {
-            if (site.Role is SiteRole.Primary or SiteRole.HandingOver)
-            {
-                _store.TakeOver(site);
-                return;
-            }
-            await Task.WhenAny(_primary.Task, Task.Delay(LookPause, _stop.Token)).ConfigureAwait(false);
-            site = _primary.Task.IsCompletedSuccessfully ? await _primary.Task.ConfigureAwait(false)
-                : await SiteAsync(site).ConfigureAwait(false);
+            await promoting.ConfigureAwait(false);
         }
     }
 
-    // What the store holds is found by whoever opens it as a primary's, in the new world-line: only then the shard may be opened. False:
-    // stopping.
+    // False: stopping, or it cannot go on.
     private async Task<bool> EnteredAsync(WorldLine line)
     {
         while (true)
@@ -292,48 +316,42 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
                 _report.Warn($"stream {_stream}: its store could not be made a primary's, and is restored from the log: {e.Message}");
             }
         }
+        _isPromoted = true;
+        _news.Release();
     }
 
-    private async Task<SiteState?> OpenedAsync(SiteEpoch number)
-    {
-        while (!_stop.IsCancellationRequested)
-        {
-            try
-            {
-                SiteAnswer answer = await _metadata.OpenStreamsAsync(
-                    _cluster, number, [new(_stream, _owned, ClusterSeat.Name)], _stop.Token).ConfigureAwait(false);
-                if (answer.Error is not { } error) { return answer.Site; }
-                ((IStreamOwner)this).OnFailed(error);
-                return null;
-            }
-            catch (OperationCanceledException)
-            {
-                return null;
-            }
-            catch (MetadataUnavailableException)
-            {
-                await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-            }
-            catch (MetadataException e)
-            {
-                ((IStreamOwner)this).OnFailed(e.Message);
-                return null;
-            }
-        }
-        return null;
-    }
-
-    private async Task<SiteState> SiteAsync(SiteState known)
+    private async Task OpenAsync(StreamTakeover takeover, SiteEpoch number)
     {
         try
         {
-            return await _metadata.SiteAsync(_cluster, _stop.Token).ConfigureAwait(false);
+            SiteAnswer answer = await _metadata.OpenStreamsAsync(
+                _cluster, number, [new(_stream, _owned, ClusterSeat.Name)], _stop.Token).ConfigureAwait(false);
+            if (answer.Error is { } error) { takeover.Refused(error); }
+            else { takeover.SiteIs(answer.Site, NowUs); }
         }
-        catch (Exception e) when (e is MetadataException or OperationCanceledException)
+        catch (MetadataUnavailableException)
         {
-            return known;
+            await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
+        }
+        catch (MetadataException e)
+        {
+            takeover.Refused(e.Message);
         }
     }
+
+    private async Task LookAsync(StreamTakeover takeover)
+    {
+        try
+        {
+            takeover.SiteIs(await _metadata.SiteAsync(_cluster, _stop.Token).ConfigureAwait(false), NowUs);
+        }
+        catch (MetadataException)
+        {
+            await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
+        }
+    }
+
+    private static long NowUs => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
 
     private static TaskCompletionSource<FinalReport> NewFinal() => new(TaskCreationOptions.RunContinuationsAsynchronously);
 }

@@ -31,11 +31,8 @@ internal sealed class WatermarkRole : IAsyncDisposable
     private readonly List<Channel<WorldPoint>> _followers = [];
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _watching;
-    private readonly Dictionary<ShardId, WatermarkReport> _said = [];
     private Action<WorldPoint>? _here;
     private readonly ConcurrentDictionary<ShardId, (WatermarkReport Report, long At)> _saidHere = [];
-    private int _members;
-    private bool _isMine = true;
 
     /// <summary>Begins: nobody has reported.</summary>
     /// <param name="metadata">The backup's SQL, which says what the members are.</param>
@@ -45,7 +42,7 @@ internal sealed class WatermarkRole : IAsyncDisposable
     {
         (_metadata, _cluster) = (metadata, cluster);
         _machine = new(site.Generations);
-        _members = site.Generations.Length;
+        Read(site);
         _watching = WatchAsync();
     }
 
@@ -68,7 +65,7 @@ internal sealed class WatermarkRole : IAsyncDisposable
         lock (_lock)
         {
             _here = onWatermark;
-            if (_machine.Current is { } known) { onWatermark(known); }
+            if (_machine.Tellable is { } known) { onWatermark(known); }
         }
     }
 
@@ -99,7 +96,7 @@ internal sealed class WatermarkRole : IAsyncDisposable
         lock (_lock)
         {
             _followers.Add(notices);
-            if (_machine.Current is { } known) { notices.Writer.TryWrite(known); }
+            if (_machine.Tellable is { } known) { notices.Writer.TryWrite(known); }
         }
         try
         {
@@ -128,16 +125,14 @@ internal sealed class WatermarkRole : IAsyncDisposable
     {
         lock (_lock)
         {
-            if (report.Stream.Number < 0 || report.Stream.Number >= _members) { return; }
-            // What is said again is told again: who follows may have passed over it, since its own log was not there yet.
-            bool isAgain = _machine.Current is not null && report == _said.GetValueOrDefault(report.Stream);
-            _said[report.Stream] = report;
-            if (!_isMine || (!_machine.Report(report) && !isAgain)) { return; }
+            if (!_machine.Report(report)) { return; }
             WorldPoint watermark = _machine.Current!.Value;
             foreach (Channel<WorldPoint> follower in _followers) { follower.Writer.TryWrite(watermark); }
             _here?.Invoke(watermark);
         }
     }
+
+    private void Read(SiteState site) => _machine.Members(site.Generations, site.Role == SiteRole.Backup);
 
     private async Task TellAsync(ServerCall<V1.WatermarkReport, V1.WatermarkNotice> call, ChannelReader<WorldPoint> notices)
     {
@@ -157,12 +152,7 @@ internal sealed class WatermarkRole : IAsyncDisposable
             try
             {
                 SiteState site = await _metadata.SiteAsync(_cluster, _stop.Token).ConfigureAwait(false);
-                lock (_lock)
-                {
-                    _isMine = site.Role == SiteRole.Backup;
-                    _machine.Members(site.Generations);
-                    _members = site.Generations.Length;
-                }
+                lock (_lock) { Read(site); }
             }
             catch (MetadataException)
             {

@@ -51,6 +51,20 @@ public class ShipperTests
         Assert.Empty(Pieces(shipper, 3));
     }
 
+    // Else the log may no longer reach back to it, and the backup would be seeded anew.
+    [Fact]
+    public void Nack_OvertakenByALaterAck_NothingIsSentAgain()
+    {
+        Shipper shipper = Welcomed("1:0@0", "1:6@60");
+        Assert.Equal(3, Pieces(shipper, 1).Length);
+        shipper.Replied(Reply(ShipReplyKind.Ack, "1:6@60", durable: "1:4@40"), 2, _effects);
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:2@20"), 3, _effects);
+        Assert.Empty(Pieces(shipper, 3));
+        // What is not durable there may be missing again: the receiver has begun anew.
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:4@40", durable: "1:4@40"), 4, _effects);
+        Assert.Equal(["1:4@40 1:6@60"], Pieces(shipper, 4));
+    }
+
     // "PSA's state variables do not need to persist; they can be reconstructed from the primary and backup shards' states." The receiver's
     // answer "contains its current append-indx and commit-indx values that are used to initialize PSA's variables".
     [Fact]

@@ -24,6 +24,8 @@ public class FailoverTests
         Assert.IsType<FailoverStep.Take>(failover.Next(0));
         failover.Read(state = state.Take([]).After!);
         Assert.Equal((SiteRole.FailingOver, new SiteEpoch(1)), (state.Role, state.Epoch));
+        // The other site hears of it when it is so, and once.
+        Assert.Equal(new FailoverStep.TellDeposed(new(1)), failover.Next(0));
         Assert.Equal([new(0), new(1)], Assert.IsType<FailoverStep.AskFinals>(failover.Next(0)).Of);
         failover.Reported(new(new(1), new(0), 1, 5, Point("1:8")), 1);
         Assert.Equal([new(1)], Assert.IsType<FailoverStep.AskFinals>(failover.Next(1)).Of);
@@ -31,11 +33,15 @@ public class FailoverTests
         // "The watermark service thus receives final messages from all backup shards, and broadcasts the final global watermark".
         Assert.Equal(new FailoverStep.Decide(new(1), Point("1:7")), failover.Next(2));
         failover.Read(state = state.Decide(new(1), Point("1:7")).After!);
-        Assert.IsType<FailoverStep.AwaitOpen>(failover.Next(3));
-        state = state.Open(new(1), new(0)).After!;
+        Assert.Equal([new(0), new(1)], Assert.IsType<FailoverStep.AskReady>(failover.Next(3)).Of);
+        Assert.True(failover.Ready(new(1), Ready(0, 5)));
+        Assert.Equal([Ready(0, 5)], Assert.IsType<FailoverStep.Open>(failover.Next(3)).Streams);
+        failover.Read(state.Open(new(1), Ready(0, 5)).After!);
+        Assert.Equal([new(1)], Assert.IsType<FailoverStep.AskReady>(failover.Next(3)).Of);
+        state = state.Open(new(1), Ready(0, 5)).After!;
         Assert.Equal(SiteRole.FailingOver, state.Role);
         // "Once the watermark service receives recovery completion messages from all shards, the backup is designated to have recovered."
-        failover.Read(state = state.Open(new(1), new(1)).After!);
+        failover.Read(state = state.Open(new(1), Ready(1, 6)).After!);
         Assert.Equal(SiteRole.Primary, state.Role);
         Assert.IsType<FailoverStep.Done>(failover.Next(4));
     }
@@ -50,7 +56,7 @@ public class FailoverTests
     {
         Failover failover = new(Taken, 0);
         failover.Reported(new(new(number), new(0), generation, owner, Point("1:3")), 1);
-        Assert.Contains(new(0), Assert.IsType<FailoverStep.AskFinals>(failover.Next(1)).Of);
+        Assert.Contains(new(0), Assert.IsType<FailoverStep.AskFinals>(Next(failover, 1)).Of);
     }
 
     [Theory]
@@ -60,7 +66,7 @@ public class FailoverTests
     {
         Failover failover = new(Taken, 0, (ShipMutation)mutation);
         failover.Reported(new(new(number), new(0), 1, owner, Point("1:3")), 1);
-        Assert.DoesNotContain(new(0), Assert.IsType<FailoverStep.AskFinals>(failover.Next(1)).Of);
+        Assert.DoesNotContain(new(0), Assert.IsType<FailoverStep.AskFinals>(Next(failover, 1)).Of);
     }
 
     // Who takes a stream while the failover is under way is frozen from its start: it and the one before say the same.
@@ -70,18 +76,20 @@ public class FailoverTests
         Failover failover = new(Taken.TakeStream(new(0), 9), 0);
         failover.Reported(new(new(1), new(0), 1, 9, Point("1:8")), 1);
         failover.Reported(new(new(1), new(1), 1, 6, Point("1:9")), 1);
-        Assert.Equal(new FailoverStep.Decide(new(1), Point("1:8")), failover.Next(1));
+        Assert.Equal(new FailoverStep.Decide(new(1), Point("1:8")), Next(failover, 1));
     }
 
     // The shard was opened for a process that is gone: the site is no primary before the next one is ready, or nobody would own the shard.
     [Fact]
     public void Open_ForAProcessThatIsGone_DoesNotCount()
     {
-        SiteState state = Taken.Decide(new(1), Point("1:8")).After!.Open(new(1), new(0)).After!.TakeStream(new(0), 9);
+        SiteState state = Taken.Decide(new(1), Point("1:8")).After!.Open(new(1), Ready(0, 5)).After!.TakeStream(new(0), 9);
         Assert.False(state.Streams[0].IsOpen);
-        state = state.Open(new(1), new(1)).After!;
+        state = state.Open(new(1), Ready(1, 6)).After!;
         Assert.Equal(SiteRole.FailingOver, state.Role);
-        Assert.Equal(SiteRole.Primary, state.Open(new(1), new(0)).After!.Role);
+        Assert.Null(state.Open(new(1), Ready(0, 5)).After);
+        Assert.Equal(SiteRole.Primary, state.Open(new(1), Ready(0, 9)).After!.Role);
+        Assert.NotNull(state.Open(new(1), Ready(0, 5), ShipMutation.OpensForAnyOwner).After);
     }
 
     [Fact]
@@ -90,13 +98,50 @@ public class FailoverTests
         Failover failover = new(Taken, 100);
         failover.Reported(new(new(1), new(0), 1, 5, Point("1:8")), 10);
         failover.Reported(new(new(1), new(1), 1, 6, Point("1:9")), 30);
-        Assert.Equal(new FailoverStep.AwaitLease(130), failover.Next(40));
+        Assert.Equal(new FailoverStep.AwaitLease(130), Next(failover, 40));
         Assert.IsType<FailoverStep.Decide>(failover.Next(130));
     }
 
+    // Another failover's, no stream, a process that is gone, or one whose shard is open already.
+    [Theory]
+    [InlineData(2, 0, 9)]
+    [InlineData(1, 2, 9)]
+    [InlineData(1, 0, 5)]
+    [InlineData(1, 1, 6)]
+    public void Ready_ThatIsNotThisOnes_OpensNothing(long number, int stream, long owner)
+    {
+        SiteState state = Taken.Decide(new(1), Point("1:8")).After!.TakeStream(new(0), 9);
+        Failover failover = new(state.Open(new(1), Ready(1, 6)).After!, 0);
+        Assert.False(failover.Ready(new(number), Ready(stream, owner)));
+        Assert.IsType<FailoverStep.AskReady>(Next(failover, 1));
+    }
+
+    // Of two processes that say so the later one has the stream, whatever SQL said when it was read.
+    [Fact]
+    public void Ready_OfAReceiverThatStartedSince_Counts()
+    {
+        Failover failover = new(Taken.Decide(new(1), Point("1:8")).After!, 0);
+        Assert.True(failover.Ready(new(1), Ready(0, 9)));
+        Assert.False(failover.Ready(new(1), Ready(0, 5)));
+        Assert.True(failover.Ready(new(1), Ready(1, 6)));
+        Assert.Equal([Ready(0, 9), Ready(1, 6)], Assert.IsType<FailoverStep.Open>(Next(failover, 1)).Streams);
+    }
+
+    // The backup may refuse, and then the primary has to go on.
+    [Fact]
+    public void Deposed_RuleIsOff_IsToldBeforeItIsSo() => Assert.Equal(new FailoverStep.TellDeposed(new(1)),
+        new Failover(Following, 0, ShipMutation.DeposesBeforeTaken).Next(0));
+
+    [Theory]
+    [InlineData(SiteRole.Primary)]
+    [InlineData(SiteRole.HandingOver)]
+    [InlineData(SiteRole.Deposed)]
+    public void Stream_OfASiteThatIsNoBackup_IsNotTaken(SiteRole role) =>
+        Assert.Equal(6, (Following with { Role = role }).TakeStream(new(1), 9).Streams[1].Owner);
+
     [Fact]
     public void Failover_AllIsLost_IsRefused() =>
-        Assert.IsType<FailoverStep.Refused>(new Failover(Following.Take([0, 1]).After!, 0).Next(0));
+        Assert.IsType<FailoverStep.Refused>(Next(new Failover(Following.Take([0, 1]).After!, 0), 0));
 
     // The command dies at any step, and is given again.
     [Fact]
@@ -105,9 +150,9 @@ public class FailoverTests
         Assert.Same(Taken, Taken.Take([0]).After);
         SiteState decided = Taken.Decide(new(1), Point("1:8")).After!;
         Assert.Equal(Point("1:8"), decided.Decide(new(1), Point("1:5")).After!.Final);
-        Assert.IsType<FailoverStep.AwaitOpen>(new Failover(decided, 0).Next(0));
+        Assert.IsType<FailoverStep.AskReady>(Next(new Failover(decided, 0), 0));
         Assert.Null(Taken.Decide(new(2), Point("1:8")).After);
-        Assert.Null(Taken.Open(new(1), new(0)).After);
+        Assert.Null(Taken.Open(new(1), Ready(0, 5)).After);
     }
 
     [Theory]
@@ -120,9 +165,9 @@ public class FailoverTests
         SiteState taken = state.Take([1]).After!;
         Failover failover = new(taken, 0);
         failover.Reported(new(new(1), new(0), 1, 5, Point("1:8")), 1);
-        Assert.Equal(new FailoverStep.Decide(new(1), Point("1:8")), failover.Next(1));
+        Assert.Equal(new FailoverStep.Decide(new(1), Point("1:8")), Next(failover, 1));
         taken = taken.Decide(new(1), Point("1:8")).After!;
-        Assert.Equal(SiteRole.Primary, taken.Open(new(1), new(0)).After!.Role);
+        Assert.Equal(SiteRole.Primary, taken.Open(new(1), Ready(0, 5)).After!.Role);
     }
 
     [Fact]
@@ -131,7 +176,7 @@ public class FailoverTests
         Assert.Null(Following.Lose(new(1)).After);
         Failover failover = new(Taken.Lose(new(1)).After!, 0);
         failover.Reported(new(new(1), new(0), 1, 5, Point("1:8")), 1);
-        Assert.IsType<FailoverStep.Decide>(failover.Next(1));
+        Assert.IsType<FailoverStep.Decide>(Next(failover, 1));
         Assert.Null(Taken.Decide(new(1), Point("1:8")).After!.Lose(new(1)).After);
     }
 
@@ -183,4 +228,10 @@ public class FailoverTests
         Assert.Equal(StreamPhase.Counts, again.Seeded(new(0), 2).Count(new(0), 2).Streams[0].Phase);
         Assert.NotNull(Taken.Reseed(new(0), 1).Error);
     }
+
+    private static ReadyStream Ready(int stream, long owner) => new(new(stream), owner, "");
+
+    // What comes behind the word to the other site.
+    private static FailoverStep Next(Failover failover, long nowUs) =>
+        failover.Next(nowUs) is var step and not FailoverStep.TellDeposed ? step : failover.Next(nowUs);
 }

@@ -73,6 +73,48 @@ public class WatermarkServiceTests
         Assert.Equal(Point("1:21"), service.Current);
     }
 
+    // Whoever follows may have passed over what it was told, since its own log was not there yet: a report that comes again is answered.
+    [Fact]
+    public void Report_ComesAgain_IsToldAgain()
+    {
+        WatermarkService service = new([1, 1]), forgets = new([1, 1], ShipMutation.AgainNotTold);
+        WatermarkReport zero = new(new(0), 1, default, Point("1:5")), one = new(new(1), 1, default, Point("1:7"));
+        // Nobody is told before there is something to say.
+        Assert.False(service.Report(zero));
+        Assert.False(service.Report(zero));
+        Assert.True(service.Report(one));
+        Assert.True(service.Report(one));
+        Assert.True(service.Report(zero));
+        Assert.False(service.Report(one with { Held = Point("1:8") }));
+        Assert.Equal(Point("1:5"), service.Current);
+        // Also of a stream that was seeded anew, before that is read in SQL: its log hears what its receiver waits for.
+        Assert.False(service.Report(one with { Generation = 2 }));
+        Assert.True(service.Report(one with { Generation = 2 }));
+        Assert.False(forgets.Report(zero));
+        Assert.True(forgets.Report(one));
+        Assert.False(forgets.Report(one));
+    }
+
+    // What a site that takes over has decided upon is told by SQL alone.
+    [Fact]
+    public void Watermark_OfASiteThatIsNoBackup_IsNotTold()
+    {
+        WatermarkService service = new([1, 1]), goesOn = new([1, 1], ShipMutation.ToldByNoBackup);
+        foreach (WatermarkService s in (WatermarkService[])[service, goesOn])
+        {
+            Report(s, "1:5", "1:7");
+            s.Members([1, 1], isBackup: false);
+        }
+
+        Assert.Equal(Point("1:5"), service.Current);
+        Assert.Null(service.Tellable);
+        Assert.False(service.Report(new(new(0), 1, default, Point("1:6"))));
+        Assert.False(service.Report(new(new(0), 1, default, Point("1:6"))));
+        Assert.True(goesOn.Report(new(new(0), 1, default, Point("1:6"))));
+        service.Members([1, 1]);
+        Assert.Equal(Point("1:6"), service.Tellable);
+    }
+
     // Two at once say what is true, each: whoever hears both takes the larger.
     [Fact]
     public void Watermark_TwoServices_NeitherSaysMoreThanAllHold()

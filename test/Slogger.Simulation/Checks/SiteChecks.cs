@@ -168,6 +168,10 @@ internal sealed class SiteChecks(BackupSite site)
         foreach (StreamHost s in site.Streams)
         {
             Boundary end = s.Log.Last;
+            if (site.Sql.OpenedFor(s.Number) != site.Sql.State.Streams[s.Number].Owner)
+                throw new SimException($"I6: stream {s.Number} is opened for process {site.Sql.OpenedFor(s.Number)}, and {site.Sql.State.Streams[s.Number]} has another one");
+            if (s.Entered != site.Sql.State.Epoch.FirstWorldLine)
+                throw new SimException($"I5: stream {s.Number} is opened, and its store has entered world-line {s.Entered}");
             if (end.WorldLine != site.Sql.State.Epoch.FirstWorldLine)
                 throw new SimException($"I5: stream {s.Number} is opened, and its log is in world-line {end.WorldLine}");
             if (end.Version != final.Version || s.Log.End != end.Offset)
@@ -200,6 +204,16 @@ internal sealed class SiteChecks(BackupSite site)
             if (counts && op.Answered < last.Begun && !inside.Contains(op))
                 throw new SimException($"I1: after the failover to {final} there is {last}, which began after the answer to what is lost: {op}");
         }
+    }
+
+    /// <summary>From here on the store takes operations of clients.</summary>
+    public void OnHandedOver(StreamHost stream, long owner, bool isPromoting)
+    {
+        SiteState state = site.Sql.State;
+        if (state.Role != SiteRole.Primary || state.Streams[stream.Number].Owner != owner)
+            throw new SimException($"I6: stream {stream.Number} is handed over by process {owner}, and the site is {state}");
+        if (isPromoting) throw new SimException($"I7: stream {stream.Number} is handed over while its store is being promoted");
+        site.Count("store handed over");
     }
 
     private static string Text(Op? op) => op?.ToString() ?? "nothing";

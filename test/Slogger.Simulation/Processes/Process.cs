@@ -60,6 +60,13 @@ internal abstract class Process(Cluster cluster, string name)
     /// <summary>Has something done step by step: each yield ends a step.</summary>
     protected void Start(IEnumerable<bool> task) => _tasks.Add(task.GetEnumerator());
 
+    /// <summary>The same, and its first step is done at once.</summary>
+    protected void StartAtOnce(IEnumerable<bool> task)
+    {
+        IEnumerator<bool> started = task.GetEnumerator();
+        if (started.MoveNext()) _tasks.Add(started);
+    }
+
     /// <summary>One step of one task.</summary>
     public void StepTask(Random random)
     {

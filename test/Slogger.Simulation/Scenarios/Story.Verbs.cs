@@ -110,7 +110,7 @@ internal sealed partial class Story
         Verb("the sites are cut off from each other", (s, _, _) => s.C.Backup!.Wires.CutUntilUs[-1] = long.MaxValue),
         Verb("all of the primary is lost", (s, _, _) => s.C.Lose()),
         Verb("the backup is to take over", (s, _, _) => s.C.Backup!.Order()),
-        Verb("the backup's processes sleep", (s, _, _) => Each(s.C.Backup!.Processes, p => p.PausedUntil = long.MaxValue)),
+        Verb("the backup's processes sleep", (s, _, _) => s.PauseBackup()),
         Verb("the sites are to change roles", (s, _, _) => s.ChangeRoles()),
         Verb("the backup's process of shard {n} sleeps, and another one takes its place", (s, step, w) => s.ReplaceReceiver(step, w.Shard)),
         Verb("the second backup process of shard {n} sleeps", (s, _, w) => s.ReceiversOf(w.Shard)[^1].PausedUntil = long.MaxValue),
@@ -406,6 +406,12 @@ internal sealed partial class Story
         ShardHost host = C.Hosts[s.Number];
         return Enumerable.Range(0, C.Keys.Count).All(k => s.Values[k] == host.Log.ValueAt(k, host.CoveredOffset));
     });
+
+    // Whoever manages a failover is one of them.
+    private void PauseBackup()
+    {
+        foreach (SiteProcess p in (SiteProcess[])[.. C.Backup!.Processes, .. C.Backup.Managers]) p.PausedUntil = long.MaxValue;
+    }
 
     private bool HasPrimaryEnded() =>
         C.Backup!.IsOver && C.Sql.Site.Role == SiteRole.Deposed && C.Hosts.All(h => h.Proxies.Count == 0);

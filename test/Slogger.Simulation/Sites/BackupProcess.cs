@@ -29,6 +29,9 @@ internal sealed class BackupProcess : SiteProcess
     /// <summary>Which of the site's processes it is, or one after that.</summary>
     public int Slot { get; }
 
+    /// <summary>Whether a shard was opened for it, and its store is not a primary's yet.</summary>
+    public bool IsTakingOver => !IsDead && _streams.Exists(s => !s.IsHandedOver && s.Epoch > 0 && s.Epoch == Site.Sql.OpenedFor(s.Disk.Number));
+
     public bool Has(int stream) => _streams.Exists(s => s.Disk.Number == stream);
 
     public string Describe() => $"{Name}{(IsDead ? " (dead)" : "")}: " + string.Join(", ", _streams.Select(s => s.Receiver is { } r
@@ -48,7 +51,11 @@ internal sealed class BackupProcess : SiteProcess
         public SeedTicket? CopySyncing { get; set; }
         public bool IsCopied { get; set; }
         public WorldPoint? ApplyTo { get; set; }
-        public bool IsOpening { get; set; }
+        public StreamTakeover? Takeover { get; set; }
+        public List<FailoverProcess> Askers { get; } = [];
+        public bool IsReady { get; set; }
+        public bool IsPromoting { get; set; }
+        public bool IsHandedOver { get; set; }
         public bool IsReset { get; set; }
     }
 
@@ -71,6 +78,21 @@ internal sealed class BackupProcess : SiteProcess
     {
         if (Of(stream) is { Receiver: { } receiver } s) Do(s, e => receiver.Freeze(number, e));
     });
+
+    /// <summary>The failover is decided: whoever manages it wants to know when the streams are ready.</summary>
+    public void HearFinal(SiteEpoch number, WorldPoint final, FailoverProcess from) => Post(() =>
+    {
+        foreach (Stream s in _streams)
+        {
+            if (s.Receiver is not { IsSeeded: true } receiver) continue;
+            Do(s, e => receiver.Decided(number, final, e, isWord: true));
+            if (s.IsReady) SayReady(s, number, from);
+            else if (!s.Askers.Contains(from)) s.Askers.Add(from);
+        }
+    });
+
+    /// <summary>The manager says that the site is the primary.</summary>
+    public void HearServe() => Post(() => Start(LookWhetherPrimary()));
 
     /// <summary>Its store has died, or its disk: the stream begins again with what there is.</summary>
     public void Reset(int stream)
@@ -117,6 +139,12 @@ internal sealed class BackupProcess : SiteProcess
             }
             while (take.Result is null);
             s.Epoch = (long)take.Result;
+            if (s.Epoch == 0)
+            {
+                Die("the site is the primary");
+                yield break;
+            }
+
             if (!disk.Log.Open(s.Epoch))
             {
                 Die("its log belongs to a later process");
@@ -149,7 +177,9 @@ internal sealed class BackupProcess : SiteProcess
 
     private static void EndReceiver(Stream s)
     {
-        (s.Receiver, s.Syncing, s.CopySyncing, s.ApplyTo, s.IsOpening, s.IsCopied) = (null, null, null, null, false, false);
+        (s.Receiver, s.Syncing, s.CopySyncing, s.ApplyTo, s.IsCopied) = (null, null, null, null, false);
+        (s.Takeover, s.IsReady, s.IsPromoting) = (null, false, false);
+        s.Askers.Clear();
         s.Kept.Clear();
     }
 
@@ -192,9 +222,8 @@ internal sealed class BackupProcess : SiteProcess
             pollUs = Site.NowUs + PollUs;
             SiteState? state = null;
             foreach (bool step in Look(r => state = r)) yield return step;
-            if (state!.Role is not (SiteRole.Backup or SiteRole.FailingOver)) yield break;
             steps.Clear();
-            life.Look(state, receiver.Generation, receiver.IsFrozen, steps);
+            life.Look(state!, receiver.Generation, receiver.IsFrozen, steps);
             foreach (StreamStep step in steps)
             {
                 switch (step)
@@ -283,7 +312,7 @@ internal sealed class BackupProcess : SiteProcess
                 s.Syncing = (sync.Ticket, log.Appended);
                 break;
             case ReceiverEffect.Report report:
-                foreach (WatermarkProcess w in Site.Services) Site.Wires.PostNear(() => w.Hear(report.Message, this));
+                foreach (WatermarkProcess w in Site.Services) Site.Wires.PostNear(() => w.Hear(report.Message));
                 // Who manages a failover hears it too: it is no final one.
                 foreach (FailoverProcess m in Site.Managers)
                     Site.Wires.PostNear(() =>
@@ -309,9 +338,7 @@ internal sealed class BackupProcess : SiteProcess
                 Do(s, receiver.Voided);
                 break;
             case ReceiverEffect.Open open:
-                // On its way at once, whatever becomes of this process.
-                if (!s.IsOpening) Start(Open(s, receiver, open.Number, AskToOpen(s, open.Number)));
-                s.IsOpening = true;
+                if (s.Takeover is null) StartAtOnce(TakeOver(s, receiver, open.Number));
                 break;
         }
     }
@@ -422,15 +449,78 @@ internal sealed class BackupProcess : SiteProcess
         }
     }
 
-    private SqlCall AskToOpen(Stream s, SiteEpoch number) => Ask("open", () => Site.Sql.Open(number, s.Disk.Number));
+    // ---- Taking over ----
 
-    private IEnumerable<bool> Open(Stream s, Receiver receiver, SiteEpoch number, SqlCall open)
+    private IEnumerable<bool> TakeOver(Stream s, Receiver receiver, SiteEpoch number)
     {
+        StreamTakeover takeover = s.Takeover = new(new(s.Disk.Number), s.Epoch, number, Site.Random.Next(1, 40) * Cluster.IntervalUs,
+            2 * Cluster.IntervalUs, Site.Mutation);
         while (!IsDead && s.Receiver == receiver)
         {
-            while (!open.IsDone) yield return true;
-            if (open.Result is not null) yield break;
-            open = AskToOpen(s, number);
+            SqlCall? call = null;
+            switch (takeover.Next(Site.NowUs))
+            {
+                case TakeoverStep.Enter enter:
+                    for (int turns = Site.Dice(2) ? 0 : Site.Random.Next(1, 30); turns > 0; turns--) yield return true;
+                    if (IsDead || s.Receiver != receiver || !MayWrite(s)) yield break;
+                    s.Disk.Entered = enter.Line;
+                    takeover.Entered();
+                    break;
+                case TakeoverStep.Ready:
+                    s.IsReady = true;
+                    foreach (FailoverProcess m in s.Askers) SayReady(s, number, m);
+                    break;
+                case TakeoverStep.Promote:
+                    Start(Promote(s, takeover));
+                    break;
+                case TakeoverStep.Await:
+                    yield return true;
+                    break;
+                case TakeoverStep.Open open:
+                    call = Ask("open", () => Site.Sql.Open(open.Number, [Ready(s)]));
+                    Site.Count("opened by its own process");
+                    break;
+                case TakeoverStep.Look:
+                    call = Ask("look", Site.Sql.Look);
+                    break;
+                case TakeoverStep.HandOver:
+                    Site.Checks.OnHandedOver(s.Disk, s.Epoch, s.IsPromoting);
+                    s.IsHandedOver = true;
+                    yield break;
+                case TakeoverStep.Over over:
+                    Die(over.Why);
+                    yield break;
+            }
+
+            while (call is { IsDone: false }) yield return true;
+            if (call?.Result is SiteChange { Error: { } error }) takeover.Refused(error);
+            else if (call?.Result is SiteChange { After: { } after }) takeover.SiteIs(after, Site.NowUs);
+            else if (call?.Result is SiteState state) takeover.SiteIs(state, Site.NowUs);
         }
+    }
+
+    // Whether it succeeds or not, the store is found as it is.
+    private IEnumerable<bool> Promote(Stream s, StreamTakeover takeover)
+    {
+        s.IsPromoting = true;
+        while (!Site.Dice(8)) yield return true;
+        s.IsPromoting = false;
+        takeover.Promoted();
+    }
+
+    private static ReadyStream Ready(Stream s) => new(new(s.Disk.Number), s.Epoch, "");
+
+    private void SayReady(Stream s, SiteEpoch number, FailoverProcess to)
+    {
+        ReadyStream ready = Ready(s);
+        Site.Wires.PostNear(() => to.HearReady(number, ready));
+    }
+
+    // A word alone hands nothing over: SQL says what the site is.
+    private IEnumerable<bool> LookWhetherPrimary()
+    {
+        SiteState? state = null;
+        foreach (bool step in Look(r => state = r)) yield return step;
+        foreach (Stream s in _streams) s.Takeover?.SiteIs(state!, Site.NowUs);
     }
 }

@@ -33,6 +33,7 @@ internal sealed class BackupSite
 {
     private const int CalmMax = 6;
     private const int FinishRoundsMax = 6000;
+    private const int HandOverRoundsMax = 3000;
 
     private readonly int _slots;
     private readonly int _calm;
@@ -151,7 +152,12 @@ internal sealed class BackupSite
         for (int n = Primary.IsLost ? 0 : 2; n > 0; n--) Primary.Hosts[Random.Next(Primary.Hosts.Length)].Newest?.Ship();
         if (!Primary.IsLost && Dice(4) && Primary.Hosts[Random.Next(Primary.Hosts.Length)] is { Proxies.Count: > 1 } host)
             host.Proxies[Random.Next(host.Proxies.Count)].Ship();
-        if (IsOver) return;
+        if (IsOver)
+        {
+            HandOverTurn();
+            return;
+        }
+
         foreach (SiteProcess p in Everybody())
         {
             if (Dice(2)) p.Turn(Random.Next(1, 6));
@@ -222,6 +228,33 @@ internal sealed class BackupSite
 
         if (!IsOver && Refusal is null)
             throw new SimException($"I8: long after the last failure the failover is not complete: {Describe()}");
+    }
+
+    /// <summary>I8: each process whose shard was opened for it hands its store over; that of one that has died begins as any
+    /// primary's does.</summary>
+    public void FinishHandOver()
+    {
+        Wires.CutUntilUs.Clear();
+        (Sql.IsDown, _mayFail) = (false, false);
+        for (int n = 0; n < HandOverRoundsMax && Processes.Exists(p => p.IsTakingOver); n++)
+        {
+            foreach (SiteProcess p in Everybody()) p.PausedUntil = p.CutOffUntil = 0;
+            Primary.PassTime(150);
+            Wires.Deliver();
+            HandOverTurn();
+        }
+
+        if (Processes.Find(p => p.IsTakingOver) is { } late)
+            throw new SimException($"I8: the site is the primary, and {late.Describe()} has not handed its store over");
+    }
+
+    // The site is the primary. Nobody receives anything any more: what is left is that the stores are handed over.
+    private void HandOverTurn()
+    {
+        if (!Processes.Exists(p => p.IsTakingOver)) return;
+        foreach (SiteProcess p in (SiteProcess[])[.. Processes, .. Managers])
+            if (Dice(2)) p.Turn(Random.Next(1, 6));
+        SqlTurn();
     }
 
     public string Describe() =>
@@ -380,9 +413,9 @@ internal sealed class BackupSite
     }
 
     /// <summary>The primary's SQL is asked, not awaited, to say that the site is deposed.</summary>
-    public void FlagDisaster() => Wires.PostWide(-2, () =>
+    public void TellDeposed(SiteEpoch by) => Wires.PostWide(-2, () =>
     {
-        if (!Primary.IsLost && !Primary.Sql.IsDown && Sql.State.Epoch > Primary.Sql.Site.Epoch) Primary.Sql.DeposedBy(Sql.State.Epoch);
+        if (!Primary.IsLost && !Primary.Sql.IsDown && by > Primary.Sql.Site.Epoch) Primary.Sql.DeposedBy(by);
     });
 
     public void OnTaken(SiteEpoch epoch)

@@ -26,6 +26,8 @@ internal sealed class FailoverProcess : SiteProcess
 
     public void Hear(FinalReport report) => Post(() => _failover?.Reported(report, Site.NowUs));
 
+    public void HearReady(SiteEpoch number, ReadyStream ready) => Post(() => _failover?.Ready(number, ready));
+
     public override void Die(string why)
     {
         base.Die(why);
@@ -52,9 +54,11 @@ internal sealed class FailoverProcess : SiteProcess
                     Die("there is nothing to go on with");
                     yield break;
                 case FailoverStep.Take:
-                    Site.FlagDisaster();
                     call = Ask("take site", () => Site.Sql.Take([]));
                     break;
+                case FailoverStep.TellDeposed tell:
+                    Site.TellDeposed(tell.Number);
+                    continue;
                 case FailoverStep.AskFinals ask:
                     foreach (ShardId s in ask.Of)
                         foreach (BackupProcess p in Site.Processes)
@@ -63,7 +67,18 @@ internal sealed class FailoverProcess : SiteProcess
                 case FailoverStep.Decide decide:
                     call = Ask("decide", () => Site.Sql.Decide(decide.Number, decide.Final));
                     break;
-                case FailoverStep.Refused or FailoverStep.Done:
+                case FailoverStep.AskReady ask:
+                    foreach (BackupProcess p in Site.Processes) Site.Wires.PostNear(() => p.HearFinal(ask.Number, ask.Final, this));
+                    break;
+                case FailoverStep.Open open:
+                    call = Ask("open all", () => Site.Sql.Open(open.Number, open.Streams));
+                    Site.Count("opened by the manager");
+                    break;
+                case FailoverStep.Done:
+                    foreach (BackupProcess p in Site.Processes) Site.Wires.PostNear(p.HearServe);
+                    Die($"{step}");
+                    yield break;
+                case FailoverStep.Refused:
                     Die($"{step}");
                     yield break;
             }
@@ -92,6 +107,7 @@ internal sealed class FailoverProcess : SiteProcess
 
             long nextUs = Site.NowUs + AskAgainUs;
             while (Site.NowUs < nextUs && _failover.Next(Site.NowUs).GetType() == step.GetType()) yield return true;
+            if (_failover.Next(Site.NowUs) is FailoverStep.Open) continue;
             SqlCall look = Ask("look", Site.Sql.Look);
             while (!look.IsDone) yield return true;
             if (look.Result is SiteState now) _failover.Read(now);

@@ -9,6 +9,7 @@ namespace Slogger.Simulation.Sites;
 
 internal sealed class SiteSql(BackupSite site, SiteState state)
 {
+    private readonly Dictionary<int, long> _openedFor = [];
     private long _epochLast;
 
     public SiteState State { get; private set; } = state;
@@ -18,11 +19,11 @@ internal sealed class SiteSql(BackupSite site, SiteState state)
     public object Look() => State;
 
     /// <summary>A process takes a stream.</summary>
-    /// <returns>Its epoch; what it is to begin with is read behind that.</returns>
+    /// <returns>Its epoch; what it is to begin with is read behind that. 0: the site receives nothing any more.</returns>
     public object TakeStream(int stream)
     {
         State = State.TakeStream(new(stream), ++_epochLast);
-        return _epochLast;
+        return State.Streams[stream].Owner == _epochLast ? _epochLast : 0;
     }
 
     public object Admit(int stream, Sender sender)
@@ -97,15 +98,25 @@ internal sealed class SiteSql(BackupSite site, SiteState state)
         return State;
     }
 
-    public object Open(SiteEpoch number, int stream)
+    /// <summary>Streams are ready. One that is refused keeps none of the others from it.</summary>
+    /// <returns>What the site is, and why the first that was refused was.</returns>
+    public object Open(SiteEpoch number, IReadOnlyList<ReadyStream> streams)
     {
-        if (State.Open(number, new(stream)).After is { } after)
+        string? refused = null;
+        foreach (ReadyStream ready in streams)
         {
+            (SiteState? after, string? error) = State.Open(number, ready, site.Mutation);
+            refused ??= error;
+            if (after is null) continue;
+            if (after != State) _openedFor[ready.Stream.Number] = ready.Owner;
             bool isDone = State.Role != SiteRole.Primary && after.Role == SiteRole.Primary;
             State = after;
             if (isDone) site.OnPrimary();
         }
 
-        return State;
+        return new SiteChange(State, refused);
     }
+
+    /// <summary>The epoch of the process that a stream's shard was opened for.</summary>
+    public long OpenedFor(int stream) => _openedFor.GetValueOrDefault(stream);
 }

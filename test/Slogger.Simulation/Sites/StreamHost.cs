@@ -36,6 +36,9 @@ internal sealed class StreamHost(int number, int keys)
     /// <summary>The last version whose end it has come to: what readers see.</summary>
     public WorldPoint At { get; set; }
 
+    /// <summary>The world-line that it has entered, durably, to be opened as a primary's.</summary>
+    public WorldLine Entered { get; set; }
+
     public void Execute(in Command command)
     {
         if (command.Key >= 0) Values[command.Key] = command.Value;
@@ -96,6 +99,7 @@ internal sealed class StreamHost(int number, int keys)
     public void DiskDies()
     {
         StoreDies();
+        Entered = default;
         long fence = Log.FencedBy;
         Log = new(forgetsAtGap: false);
         Log.Open(fence);

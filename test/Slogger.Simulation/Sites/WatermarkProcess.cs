@@ -23,18 +23,20 @@ internal sealed class WatermarkProcess : SiteProcess
     /// <summary>Whether it goes by this life of a stream.</summary>
     public bool Counts(int stream, long generation) => _generations[stream] == generation;
 
-    public void Hear(WatermarkReport report, BackupProcess from) => Post(() =>
+    public void Hear(WatermarkReport report) => Post(() =>
     {
         if (_service is not { } service) return;
-        bool hasMoved = service.Report(report);
+        WorldPoint? before = service.Current;
+        bool isToTell = service.Report(report);
         if (service.Current is not { } current) return;
-        if (hasMoved)
+        if (before != current)
         {
             Site.Checks.OnWatermark(current, this);
             Site.Count("watermark");
         }
 
-        foreach (BackupProcess p in hasMoved ? Site.Processes : [from]) Site.Wires.PostNear(() => p.HearWatermark(current));
+        if (!isToTell) return;
+        foreach (BackupProcess p in Site.Processes) Site.Wires.PostNear(() => p.HearWatermark(current));
     });
 
     public override void Die(string why)
@@ -52,8 +54,8 @@ internal sealed class WatermarkProcess : SiteProcess
             if (look.Result is SiteState state)
             {
                 _generations = state.Generations;
-                if (_service is null) _service = new(state.Generations, Site.Mutation);
-                else _service.Members(state.Generations);
+                _service ??= new(state.Generations, Site.Mutation);
+                _service.Members(state.Generations, state.Role == SiteRole.Backup);
             }
 
             long nextUs = Site.NowUs + ReadUs;

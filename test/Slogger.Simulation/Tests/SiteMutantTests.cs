@@ -53,7 +53,21 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.OpensBeforeVoid, "I5", 20000)]
     [InlineData((int)ShipMutation.OffersEarly, "I2|I4", 200)]
     [InlineData((int)ShipMutation.LeaseNotAwaited, "I6", 200)]
+    [InlineData((int)ShipMutation.OpensForAnyOwner, "I6", 2000)]
     public void Failover_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
+
+    // The backup refuses, since it is being seeded: then nobody serves.
+    [Fact]
+    public void Failover_DeposesBeforeTaken_NobodyGetsOn() =>
+        AssertCaught((int)ShipMutation.DeposesBeforeTaken, "I8", 200, checksProgress: true);
+
+    [Theory]
+    [InlineData((int)ShipMutation.ReadyBeforeEntered, "I5", 500)]
+    [InlineData((int)ShipMutation.OpensBeforeReady, "I5", 200)]
+    [InlineData((int)ShipMutation.HandsOverEarly, "I6", 200)]
+    [InlineData((int)ShipMutation.PromotionNotAwaited, "I7", 500)]
+    [InlineData((int)ShipMutation.DeposedHandsOver, "I6", 20000)]
+    public void TakeOver_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
     private static void AssertCaught(int mutation, string by, int seeds, bool checksProgress = false) =>
         MutantTests.AssertCaught(((ShipMutation)mutation).ToString(), by, seeds,
