@@ -5,6 +5,7 @@ using Slogger.Core.Leases;
 using Slogger.Core.Lifecycle;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
+using Slogger.Core.Recovery;
 using Slogger.Core.Replication;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
@@ -78,6 +79,8 @@ internal sealed record SimSettings
     public RecorderMutation Recorder { get; init; }
 
     public LifecycleMutation Lifecycle { get; init; }
+
+    public RollbackMutation Rollback { get; init; }
 
     public GateMutation Gate { get; init; }
 
@@ -171,15 +174,6 @@ internal enum SimMutation
 
     /// <summary>What a move's connection that was given up still holds may be executed while the next attempt is under way.</summary>
     GivenUpNotKilled,
-
-    /// <summary>A rollback in place leaves clients' connections as they are.</summary>
-    ClientsNotShutOut,
-
-    /// <summary>A store that is on its way to a branch is not noted as such.</summary>
-    StoreNotNoted,
-
-    /// <summary>A rollback in place does not look at what was written before its own transaction.</summary>
-    OnePassOnly,
 
     /// <summary>A leaver counts no more as soon as it hears that it is to leave, whatever it has durable.</summary>
     LeavesAtOnce,

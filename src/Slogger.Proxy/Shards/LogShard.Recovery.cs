@@ -270,6 +270,7 @@ internal sealed partial class LogShard
         FailPoint.Pass(FailPoint.Attached);
         lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); }
         FailPoint.Pass(FailPoint.IdentityWritten);
+        ForgetStore();
         GoOn(link, start, continued.Offset);
         return true;
     }
@@ -277,7 +278,6 @@ internal sealed partial class LogShard
     // The store is at the branch, and the log goes on with it.
     private void GoOn(ReplicationLink link, Boundary start, long offset)
     {
-        ForgetStore();
         ResumeUnlogged(storeGoesOn: false);
         _marks.Reset(_log);
         Follow(link, start, start.Point, offset, offset);

@@ -5,8 +5,8 @@
 // filled with something that does nothing. So what was abandoned is in no log, nor is what undid it, and a checkpoint from
 // below the branch with the log on top of it is what Redis holds.
 //
-// What a crash leaves: a note in the data directory says until the last step that Redis is on its way, and then the next start restores
-// everything.
+// The order of the steps is Core's (RollbackInPlace), which says also what a crash at each of them leaves; those in Redis are
+// RedisRollback's. Here are those in the log, and the note in the data directory that says that Redis is on its way.
 using System.Diagnostics;
 using System.Text;
 using Slogger.Core.Recovery;
@@ -71,46 +71,44 @@ internal sealed partial class LogShard
         return isDone;
     }
 
-    // Whether a store that is alive has all that the log has, and whatever it has beyond that comes in its stream.
-    private bool IsOnHistory(RedisFacts facts) => facts.IsMaster && facts.ReplicationId == _log.ReplicationId && facts.Offset >= _log.EndOffset;
+    private bool IsOnHistory(RedisFacts facts) =>
+        RollbackChoice.IsOnHistory(facts.IsMaster && facts.ReplicationId == _log.ReplicationId, facts.Offset, _log.EndOffset);
 
     private async Task<(bool IsDone, string How, int Keys)> TryInPlaceAsync(RedisFacts facts, Boundary start, CancellationToken stop)
     {
-        if (_options.Rollback == RollbackMethod.Full) { return (false, "--rollback full", 0); }
-        if (_unlogged.MayLieAboveCut) { return (false, "data was changed past the log, and no checkpoint that is committed holds that yet", 0); }
-        if (_indexes.Borrow(start.Offset) is not ({ } checkpoint, { } index)) { return (false, "there is no index of a checkpoint yet", 0); }
-        if (_log.HasGap(checkpoint.Offset, _log.EndOffset)) { return (false, "part of the stream was not read, since Redis's backlog did not reach back", 0); }
-        if (BudgetOf(checkpoint, start) is not { } budget) { return (false, "too much of the log has not been read yet", 0); }
+        var ready = _indexes.Borrow(start.Offset);
+        RollbackBudget? budget = ready is { } found ? BudgetOf(found.Checkpoint, start) : null;
+        string? whyNot = RollbackChoice.WhyNot(new RollbackFacts
+        {
+            IsWanted = _options.Rollback != RollbackMethod.Full,
+            IsOnHistory = IsOnHistory(facts),
+            IsNoted = IsNoted(facts),
+            IsUnlogged = _unlogged.MayLieAboveCut,
+            IsIndexed = ready is not null,
+            HasGap = ready is { } from && _log.HasGap(from.Checkpoint.Offset, _log.EndOffset),
+            Budget = budget,
+        });
+        if (whyNot is not null) { return (false, whyNot, 0); }
+        (Checkpoint checkpoint, CheckpointIndex index) = ready!.Value;
         _indexes.ReadTo(start.Offset);
-        RollbackOutcome outcome = await InPlaceRollback.RunAsync(
-            new RollbackRequest
-            {
-                Endpoint = _fence.Endpoint,
-                ReplicationId = facts.ReplicationId,
-                OpenHistory = () => new LogHistory(_log),
-                LogEnd = _log.EndOffset,
-                BranchOffset = start.Offset,
-                BranchDatabase = start.Database,
-                Index = index,
-                BaseOffset = checkpoint.Offset,
-                Tail = _indexes.Tail,
-                Limits = new RollbackLimits { KeysMax = budget.Keys, CommandsMax = budget.Commands },
-                Planned = () =>
-                {
-                    FailPoint.Pass(FailPoint.RollbackPlanned);
-                    return Task.Run(
-                        () =>
-                        {
-                            NoteStore(facts);
-                            BeginWorldLine(start, facts.ReplicationId);
-                        }, CancellationToken.None);
-                },
-                Applied = () => FailPoint.Pass(FailPoint.RollbackApplied),
-            }, stop).ConfigureAwait(false);
-        if (outcome is not RollbackOutcome.Done done) { return (false, ((RollbackOutcome.NotPossible)outcome).Reason, 0); }
-        FailPoint.Pass(FailPoint.RolledBack);
-        string? reason = await AttachBehindAsync(facts, start, done, stop).ConfigureAwait(false);
-        return (reason is null, reason ?? $"{done.Commands} commands; ms: {done.Times}", done.Keys);
+        var request = new RollbackRequest
+        {
+            Endpoint = _fence.Endpoint,
+            ReplicationId = facts.ReplicationId,
+            OpenHistory = () => new LogHistory(_log),
+            LogEnd = _log.EndOffset,
+            BranchOffset = start.Offset,
+            BranchDatabase = start.Database,
+            Index = index,
+            BaseOffset = checkpoint.Offset,
+            Tail = _indexes.Tail,
+            Limits = new RollbackLimits { KeysMax = budget!.Value.Keys, CommandsMax = budget.Value.Commands },
+        };
+        var rollback = new RollbackInPlace(new(start.Offset, start.Database));
+        await using var redis = new RedisRollback(request);
+        await PerformAsync(rollback, redis, facts, start, stop).ConfigureAwait(false);
+        return rollback.IsDone ? (true, $"{redis.Commands} commands; ms: {redis.Times}", redis.Keys)
+            : (false, rollback.Reason ?? "it was not done", 0);
     }
 
     private RollbackBudget? BudgetOf(Checkpoint checkpoint, Boundary start)
@@ -120,28 +118,88 @@ internal sealed partial class LogShard
         return RollbackChoice.BudgetFor(RollbackChoice.FullUs(checkpoint.Bytes, tail), unread);
     }
 
-    // The history goes on where the store stands at the branch again. Null if it does.
-    private async Task<string?> AttachBehindAsync(RedisFacts facts, Boundary start, RollbackOutcome.Done done, CancellationToken stop)
+    private async Task PerformAsync(RollbackInPlace rollback, RedisRollback redis, RedisFacts facts, Boundary start, CancellationToken stop)
     {
-        ReplicationLink link = NewLink();
-        AttachResult attached = await link.AttachAsync(
-            new AttachRequest { ReplicationId = facts.ReplicationId, Position = new StreamScanner(done.Offset, done.Database), OnFull = OnFullSync.Refuse }, stop).ConfigureAwait(false);
-        if (attached is not AttachResult.Continued continued)
+        Task branch = Task.CompletedTask;
+        ReplicationLink? link = null;
+        AttachResult.Continued? attached = null;
+        try
         {
-            link.Dispose();
-            return ((AttachResult.Failed)attached).Message;
+            while (rollback.Next(out RollbackStep step))
+            {
+                switch (step.Kind)
+                {
+                    case RollbackStepKind.NoteStore:
+                        FailPoint.Pass(FailPoint.RollbackPlanned);
+                        branch = Behind(branch, () => NoteStore(facts));
+                        break;
+                    case RollbackStepKind.BeginWorldLine:
+                        branch = Behind(branch, () => BeginWorldLine(start, facts.ReplicationId));
+                        break;
+                    case RollbackStepKind.AwaitBranch:
+                        await branch.ConfigureAwait(false);
+                        break;
+                    case RollbackStepKind.GiveExpiriesBack:
+                        FailPoint.Pass(FailPoint.RollbackApplied);
+                        await redis.PerformAsync(step, rollback, stop).ConfigureAwait(false);
+                        break;
+                    case RollbackStepKind.Attach:
+                        FailPoint.Pass(FailPoint.RolledBack);
+                        link = NewLink();
+                        AttachResult result = await AttachAsync(link, facts.ReplicationId, step.At, stop).ConfigureAwait(false);
+                        attached = result as AttachResult.Continued;
+                        if (result is AttachResult.Failed failed) { rollback.Failed(failed.Message); }
+                        else { FailPoint.Pass(FailPoint.Attached); }
+                        break;
+                    case RollbackStepKind.FillLog:
+                        lock (_logLock)
+                        {
+                            foreach (ReadOnlyMemory<byte> piece in Filler.Stretch(step.At.Offset - start.Offset, step.At.Database))
+                            {
+                                _log.Append(piece.Span);
+                            }
+                        }
+                        break;
+                    case RollbackStepKind.SetIdentity:
+                        lock (_logLock)
+                        {
+                            _log.SetReplicationId(attached!.ReplicationId);
+                            _log.Sync();
+                        }
+                        FailPoint.Pass(FailPoint.IdentityWritten);
+                        break;
+                    case RollbackStepKind.ForgetNote:
+                        ForgetStore();
+                        break;
+                    case RollbackStepKind.Follow:
+                        GoOn(link!, start, attached!.Offset);
+                        link = null;
+                        break;
+                    default:
+                        await redis.PerformAsync(step, rollback, stop).ConfigureAwait(false);
+                        break;
+                }
+            }
         }
-        FailPoint.Pass(FailPoint.Attached);
-        lock (_logLock)
+        finally
         {
-            foreach (ReadOnlyMemory<byte> piece in Filler.Stretch(done.Offset - start.Offset, done.Database)) { _log.Append(piece.Span); }
-            _log.SetReplicationId(continued.ReplicationId);
-            _log.Sync();
+            link?.Dispose();
+            await branch.ConfigureAwait(false);
         }
-        FailPoint.Pass(FailPoint.IdentityWritten);
-        GoOn(link, start, continued.Offset);
-        return null;
+
+        static async Task Behind(Task before, Action step)
+        {
+            await before.ConfigureAwait(false);
+            await Task.Run(step, CancellationToken.None).ConfigureAwait(false);
+        }
     }
+
+    private static Task<AttachResult> AttachAsync(ReplicationLink link, string replicationId, RollbackPlace at, CancellationToken stop) =>
+        link.AttachAsync(
+            new AttachRequest
+            {
+                ReplicationId = replicationId, Position = new StreamScanner(at.Offset, at.Database), OnFull = OnFullSync.Refuse,
+            }, stop);
 
     // ---- A store on its way to a branch ----
 
@@ -150,7 +208,10 @@ internal sealed partial class LogShard
     // The store with this identity is neither continued nor taken for somebody else's: it is to be restored.
     private void NoteStore(RedisFacts facts) => DurableFile.Write(_files, StoreNote, Encoding.ASCII.GetBytes(facts.ReplicationId));
 
-    private bool IsNoted(RedisFacts facts) => DurableFile.Read(_files, StoreNote) is { } noted && Encoding.ASCII.GetString(noted) == facts.ReplicationId;
+    // Also if its identity has changed since: it goes on under another one then.
+    private bool IsNoted(RedisFacts facts) =>
+        DurableFile.Read(_files, StoreNote) is { } note && Encoding.ASCII.GetString(note) is { } noted
+        && (noted == facts.ReplicationId || noted == facts.SecondReplicationId);
 
     // Not synced: a note that a crash brings back costs a restore.
     private void ForgetStore() => _files.Delete(StoreNote);

@@ -34,4 +34,33 @@ public sealed class RollbackChoiceTests
     [Fact]
     public void Budget_HugeStore_IsBounded() =>
         Assert.Equal(new RollbackBudget(250_000, 250_000), RollbackChoice.BudgetFor(RollbackChoice.FullUs(1L << 40, 1L << 40), 0));
+
+    [Fact]
+    public void Store_OnTheLogsHistory_GoesBackInPlace()
+    {
+        Assert.Null(RollbackChoice.WhyNot(Possible));
+        Assert.True(RollbackChoice.IsOnHistory(isSame: true, storeOffset: 7, logEnd: 7));
+        Assert.False(RollbackChoice.IsOnHistory(isSame: true, storeOffset: 6, logEnd: 7));
+        Assert.False(RollbackChoice.IsOnHistory(isSame: false, storeOffset: 7, logEnd: 7));
+    }
+
+    [Fact]
+    public void Store_AnythingSpeaksAgainstIt_DoesNot()
+    {
+        RollbackFacts[] facts =
+        [
+            Possible with { IsWanted = false }, Possible with { IsOnHistory = false }, Possible with { IsNoted = true },
+            Possible with { IsUnlogged = true }, Possible with { IsIndexed = false }, Possible with { HasGap = true },
+            Possible with { Budget = null },
+        ];
+        // Each for its own reason.
+        Assert.Equal(facts.Length, facts.Select(f => Assert.IsType<string>(RollbackChoice.WhyNot(f))).Distinct().Count());
+        Assert.Null(RollbackChoice.WhyNot(facts[1], RollbackMutation.AnyHistoryGoesBack));
+    }
+
+    private static RollbackFacts Possible => new()
+    {
+        IsWanted = true, IsOnHistory = true, IsNoted = false, IsUnlogged = false, IsIndexed = true, HasGap = false,
+        Budget = new RollbackBudget(1, 1),
+    };
 }

@@ -40,7 +40,17 @@ public sealed class RollbackKilledTests
     [InlineData(true, "full", "attached")]
     [InlineData(true, "full", "identity-written")]
     [InlineData(true, "full", "clients-told")]
-    public async Task Proxy_KilledWithinARollback_ItsLivingRedisIsAtAnExactPrefix(bool attached, string method, string point)
+    public Task Proxy_KilledWithinARollback_ItsLivingRedisIsAtAnExactPrefix(bool attached, string method, string point) =>
+        KilledAsync(attached, method, point, changesIdentity: false);
+
+    // Somebody has made it a replica and a master again: the same history goes on under another identity.
+    [Theory]
+    [InlineData("branch-written")]
+    [InlineData("rollback-applied")]
+    public Task Proxy_KilledWithinARollback_ItsRedisHasAnotherIdentityThen_AndIsRestored(string point) =>
+        KilledAsync(attached: true, "in-place", point, changesIdentity: true);
+
+    private static async Task KilledAsync(bool attached, string method, string point, bool changesIdentity)
     {
         using var workspace = new Workspace();
         using RedisProcess? first = attached ? await RedisProcess.StartAsync(workspace.Folder("redis0")) : null;
@@ -72,6 +82,12 @@ public sealed class RollbackKilledTests
         else { await cluster.KillRedisAsync(0); }
         int? exitCode = await cluster.ProxyExitAsync(1);
         Assert.True(exitCode == Killed, $"exit code {exitCode} at {point}\n{cluster.Tail()}");
+        if (changesIdentity)
+        {
+            using RespClient somebody = await second!.ConnectAsync();
+            await somebody.DoAsync("REPLICAOF", "127.0.0.1", "1");
+            await somebody.DoAsync("REPLICAOF", "NO", "ONE");
+        }
         await cluster.StartProxyAsync(1);
         await cluster.ServingAsync();
         string found = await StateAsync();

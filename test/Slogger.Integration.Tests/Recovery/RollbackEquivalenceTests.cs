@@ -2,6 +2,7 @@
 // goes on behind it restores what is there then. Random commands of the whole vocabulary, random boundaries.
 // SLOGGER_TEST_ROLLBACKS=n for longer runs; SLOGGER_TEST_SEED to repeat one.
 using System.Globalization;
+using Slogger.Core.Recovery;
 using Slogger.Integration.Tests.Model;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -39,21 +40,62 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
         Assert.True(_inPlace >= s_rounds / 3, "hardly ever in place");
     }
 
-    private async Task RoundAsync(Workspace workspace, RedisProcess live, RedisProcess other, int seed)
+    // Past the proxy, when nobody should: what was undone was read before.
+    [Fact]
+    public async Task SomebodyElse_WritesBeforeTheTransaction_IsPutBackByAnother()
     {
-        var random = new Random(seed);
+        (string state, RollbackInPlace steps, int transactions) = await DisturbedAsync("SET", "other", "by somebody else");
+        Assert.Null(steps.Reason);
+        Assert.Equal(2, transactions);
+        Assert.Equal("key=1 other=before", state);
+    }
+
+    [Fact]
+    public async Task SomebodyElse_FlushesBeforeTheTransaction_IsNoRollbackInPlace()
+    {
+        (_, RollbackInPlace steps, _) = await DisturbedAsync("FLUSHALL");
+        Assert.StartsWith("FLUSHALL is to be undone", steps.Reason);
+    }
+
+    private static async Task<(string State, RollbackInPlace Steps, int Transactions)> DisturbedAsync(params string[] command)
+    {
+        using var workspace = new Workspace();
+        using RedisProcess live = await RedisProcess.StartAsync(workspace.Folder("live"), "--repl-diskless-sync-delay", "0");
+        using RespClient writer = await live.ConnectAsync();
+        (RollbackRequest request, _, _) = await RecordedAsync(workspace, live, seed: 1, async () =>
+        {
+            await writer.DoAsync("MSET", "key", "1", "other", "before");
+            long at = await OffsetAsync(live);
+            await writer.DoAsync("SET", "key", "2");
+            return at;
+        });
+        using CheckpointIndex index = request.Index;
+        await using var rollback = new RedisRollback(request);
+        var steps = new RollbackInPlace(new(request.BranchOffset, request.BranchDatabase));
+        int transactions = 0;
+        await PutBackAsync(steps, rollback, async kind =>
+        {
+            if (kind != RollbackStepKind.PutBack || transactions++ > 0) { return; }
+            using RespClient somebody = await live.ConnectAsync();
+            await somebody.DoAsync(command);
+        });
+        using RespClient reader = await live.ConnectAsync();
+        string state = $"key={(await reader.DoAsync("GET", "key")).Text} other={(await reader.DoAsync("GET", "other")).Text}";
+        return (state, steps, transactions);
+    }
+
+    // A checkpoint, and the log on top of it.
+    private static async Task<(RollbackRequest Request, StreamRecorder Log, string Rdb)> RecordedAsync(
+        Workspace workspace, RedisProcess live, int seed, Func<Task<long>> write)
+    {
         RedisEndpoint endpoint = RedisEndpoint.Tcp("127.0.0.1", live.Port);
-        var workload = new Load(live, seed, isConfined: random.Next(5) > 0, isGenerated: random.Next(3) == 0);
-        await workload.RunAsync(random.Next(400));
         string rdb = workspace.File("base.rdb");
         using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = endpoint });
         var full = Assert.IsType<AttachResult.Full>(
             await link.AttachAsync(new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = rdb }));
         var log = new StreamRecorder(full.Offset);
         link.Start(log);
-        await workload.RunAsync(random.Next(random.Next(2) == 0 ? 40 : 1500));
-        long about = await OffsetAsync(live);
-        await workload.RunAsync(random.Next(random.Next(2) == 0 ? 10 : 300));
+        long about = await write();
         await log.WaitForAsync(await OffsetAsync(live));
         link.Dispose();
         await link.Completion;
@@ -61,21 +103,52 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
 
         string index = workspace.File("base.idx");
         CheckpointIndex.Build(rdb, index, seed, default);
-        using CheckpointIndex opened = CheckpointIndex.Open(rdb, index, seed) ?? throw new InvalidOperationException("no index");
+        CheckpointIndex opened = CheckpointIndex.Open(rdb, index, seed) ?? throw new InvalidOperationException("no index");
         var tail = new TailIndex();
         tail.Restart(full.Offset, 0);
         tail.ReadTo(log, branch);
         Assert.Equal(branch, tail.Position);
-        RollbackOutcome outcome = await InPlaceRollback.RunAsync(
-            new RollbackRequest
-            {
-                Endpoint = endpoint, ReplicationId = full.ReplicationId, OpenHistory = () => log, LogEnd = log.End, BranchOffset = branch,
-                    BranchDatabase = database,
-                Index = opened, BaseOffset = full.Offset, Tail = tail,
-            }, default);
-        if (outcome is not RollbackOutcome.Done done)
+        return (new RollbackRequest
         {
-            string reason = ((RollbackOutcome.NotPossible)outcome).Reason;
+            Endpoint = endpoint, ReplicationId = full.ReplicationId, OpenHistory = () => log, LogEnd = log.End, BranchOffset = branch,
+            BranchDatabase = database, Index = opened, BaseOffset = full.Offset, Tail = tail,
+        }, log, rdb);
+    }
+
+    // The steps in Redis, of which the last tells where it stands at the branch again; null: it does not.
+    private static async Task<RollbackPlace?> PutBackAsync(
+        RollbackInPlace steps, RedisRollback rollback, Func<RollbackStepKind, Task>? before = null)
+    {
+        while (steps.Next(out RollbackStep step))
+        {
+            if (step.Kind == RollbackStepKind.Attach) { return step.At; }
+            // Those in the log.
+            if (step.IsBeside || step.Kind == RollbackStepKind.AwaitBranch) { continue; }
+            if (before is not null) { await before(step.Kind); }
+            await rollback.PerformAsync(step, steps, default);
+        }
+        return null;
+    }
+
+    private async Task RoundAsync(Workspace workspace, RedisProcess live, RedisProcess other, int seed)
+    {
+        var random = new Random(seed);
+        var workload = new Load(live, seed, isConfined: random.Next(5) > 0, isGenerated: random.Next(3) == 0);
+        await workload.RunAsync(random.Next(400));
+        (RollbackRequest request, StreamRecorder log, string rdb) = await RecordedAsync(workspace, live, seed, async () =>
+        {
+            await workload.RunAsync(random.Next(random.Next(2) == 0 ? 40 : 1500));
+            long about = await OffsetAsync(live);
+            await workload.RunAsync(random.Next(random.Next(2) == 0 ? 10 : 300));
+            return about;
+        });
+        using CheckpointIndex index = request.Index;
+        (long branch, long start) = (request.BranchOffset, request.BaseOffset);
+        await using var rollback = new RedisRollback(request);
+        var steps = new RollbackInPlace(new(branch, request.BranchDatabase));
+        if (await PutBackAsync(steps, rollback) is not { } place)
+        {
+            string reason = Assert.IsType<string>(steps.Reason);
             output.WriteLine("  " + reason);
             _reasons[reason] = _reasons.GetValueOrDefault(reason) + 1;
             Assert.False(reason.StartsWith("Redis", StringComparison.Ordinal) || reason.Contains("stream", StringComparison.Ordinal),
@@ -85,24 +158,24 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
             return;
         }
         _inPlace++;
-        _keys += done.Keys;
-        _commands += done.Commands;
-        output.WriteLine($"  {done.Keys} keys by {done.Commands} commands, {log.End - branch} bytes undone, {branch - full.Offset} of tail");
-        StreamRecorder after = log.CutAndFill(branch, done.Offset, done.Database);
-        using var next = new ReplicationLink(new ReplicationLinkOptions { Endpoint = endpoint });
+        _keys += rollback.Keys;
+        _commands += rollback.Commands;
+        output.WriteLine($"  {rollback.Keys} keys by {rollback.Commands} commands, {log.End - branch} bytes undone, {branch - start} of tail");
+        StreamRecorder after = log.CutAndFill(branch, place.Offset, place.Database);
+        using var next = new ReplicationLink(new ReplicationLinkOptions { Endpoint = request.Endpoint });
         Assert.IsType<AttachResult.Continued>(await next.AttachAsync(new AttachRequest
         {
-            ReplicationId = full.ReplicationId, Position = new StreamScanner(done.Offset, done.Database), OnFull = OnFullSync.Refuse,
+            ReplicationId = request.ReplicationId, Position = new StreamScanner(place.Offset, place.Database), OnFull = OnFullSync.Refuse,
         }));
         next.Start(after);
-        await RestoreAsync(other, rdb, full.Offset, log, branch);
+        await RestoreAsync(other, rdb, start, log, branch);
         await CompareAsync(live, other, "rolled back in place, and restored to the boundary");
 
         // And on: what is in the log then is what is there.
         await workload.RunAsync(200);
         await QuietAsync(live);
         await after.WaitForAsync(await OffsetAsync(live));
-        await RestoreAsync(other, rdb, full.Offset, after, after.End);
+        await RestoreAsync(other, rdb, start, after, after.End);
         await CompareAsync(live, other, "gone on behind the rollback, and restored to there");
     }
 

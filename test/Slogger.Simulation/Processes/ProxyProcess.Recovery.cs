@@ -396,14 +396,13 @@ internal sealed partial class ProxyProcess
         Boundary start = next.At with { WorldLine = next.WorldLine };
         _life.Performed(false);
         if (!log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
-        bool isDone = false;
-        if (MayRollBackInPlace())
-            foreach (bool step in RollBackInPlace(start, () => isDone = true)) yield return step;
+        bool? isDone = null;
+        if (MayRollBackInPlace(start))
+            foreach (bool step in RollBackInPlace(start, b => isDone = b)) yield return step;
         if (!log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
-        if (isDone)
+        if (isDone is { } did)
         {
-            Attach(start, start.Point);
-            _life.Performed(true);
+            _life.Performed(did);
             yield break;
         }
 
@@ -424,7 +423,8 @@ internal sealed partial class ProxyProcess
     }
 
     /// <summary>The machine goes on, or begins.</summary>
-    private void Attach(Boundary start, WorldPoint recorded, bool isRestarted = false)
+    /// <param name="standsAt">Up to where the stream may bring what is of before; null: to where the store stands.</param>
+    private void Attach(Boundary start, WorldPoint recorded, bool isRestarted = false, long? standsAt = null)
     {
         Store store = _host.Store;
         UpstreamLost();
@@ -452,7 +452,7 @@ internal sealed partial class ProxyProcess
         _host.Store.HasGap = false;
         _isAttached = true;
         ConnectUpstream();
-        _machine.Attached(_host.Log.End, store.History.Count);
+        _machine.Attached(_host.Log.End, standsAt ?? store.History.Count);
         AskForEnd();
     }
 

@@ -24,6 +24,7 @@ internal sealed class ShardLog
     private int _durable;
     private long _fence;
     private long _kept;              // offsets below: only the checkpoint that follows is left of them
+    private long _gapEnd;            // behind the last gap
     private Boundary _durableLast;
     private readonly List<LogBranch> _branches = [];
     private IReadOnlyList<Command> _base = [];
@@ -236,6 +237,9 @@ internal sealed class ShardLog
     /// <summary>Where exactly this version ends; null if it cannot be told.</summary>
     public Boundary? Exactly(Version version) => AtOrBelow(version) is { } found && found.Version == version ? found : null;
 
+    /// <summary>Whether a part of the stream behind an offset was not read, but taken from the store.</summary>
+    public bool HasGap(long from) => _gapEnd > from;
+
     /// <summary>What the first so many commands make of a key.</summary>
     public Op? ValueAt(int key, long offset)
     {
@@ -273,7 +277,7 @@ internal sealed class ShardLog
         NotedCut = DurableCut = default;
         if (_base.Count == 0 && Floor == default) History = new("begun", 0);
         _durable = 0;
-        _kept = 0;
+        _kept = _gapEnd = 0;
         HistoryId = 1;
         foreach (Record r in _records) Apply(r);
     }
@@ -287,6 +291,7 @@ internal sealed class ShardLog
                 return;
             case Kind.Gap:
                 History = History with { Offset = r.Number };
+                _gapEnd = r.Number;
                 if (!_forgetsAtGap) return;
                 // The base of what follows is taken for the last version's end.
                 _closings[^1] = new(Last.Version, Last with { Offset = r.Number }, r.Number);
@@ -307,7 +312,7 @@ internal sealed class ShardLog
                 _closings.Clear();
                 Bytes.Clear();
                 for (int i = 0; i < r.Boundary.Offset; i++) Bytes.Add(default);
-                (HistoryId, _kept) = (r.Number, 0);
+                (HistoryId, _kept, _gapEnd) = (r.Number, 0, 0);
                 break;
             case Kind.WorldLine:
                 Version branch = r.Boundary.Version;
@@ -318,6 +323,7 @@ internal sealed class ShardLog
                 _closings.RemoveAll(c => c.From >= branch);
                 Bytes.RemoveRange((int)r.Boundary.Offset, Bytes.Count - (int)r.Boundary.Offset);
                 HistoryId = r.Number;
+                _gapEnd = Math.Min(_gapEnd, r.Boundary.Offset);
                 if (!isAgain) _branches.Add(new(r.Boundary.WorldLine, branch, r.Boundary.Offset));
                 break;
         }

@@ -216,6 +216,12 @@ internal sealed class Store
         if (_values[key] is not null) Put(new(key, null));
     }
 
+    /// <summary>A key's time, which was far away, is what it was. Its value is the same.</summary>
+    public void GiveExpiryBack(int key)
+    {
+        if (_values[key] is { } value) Put(new(key, value));
+    }
+
     /// <summary>All connections end.</summary>
     public void KillAll() => Kill(_ => true);
 

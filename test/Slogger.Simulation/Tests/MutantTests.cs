@@ -1,6 +1,7 @@
 // The tests of the tests: with one rule switched off, some case among the first so many breaks the invariant that the rule is for.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 
@@ -105,11 +106,18 @@ public class MutantTests
             new() { Seed = 0, Finder = (FinderKind)finder, FinderFault = (FinderMutation)mutation });
 
     [Theory]
-    [InlineData((int)SimMutation.ClientsNotShutOut, "I5", 3000)]
-    [InlineData((int)SimMutation.StoreNotNoted, "I1|I5", 3000)]
+    [InlineData((int)RollbackMutation.AnyHistoryGoesBack, "I", 3000)]
+    [InlineData((int)RollbackMutation.ClientsNotShutOut, "I", 3000)]
+    [InlineData((int)RollbackMutation.StoreNotNoted, "I", 3000)]
+    [InlineData((int)RollbackMutation.NotedBehindWorldLine, "I", 20000)]
+    [InlineData((int)RollbackMutation.OnePassOnly, "I1", 3000)]
+    [InlineData((int)RollbackMutation.LastPassCounts, "I1", 20000)]
+    [InlineData((int)RollbackMutation.BranchNotAwaited, "I", 3000)]
+    [InlineData((int)RollbackMutation.AttachesAtBranch, "I", 3000)]
+    [InlineData((int)RollbackMutation.NoteForgottenEarly, "I", 20000)]
     public void RollbackInPlace_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
-        AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, InPlace = true, Mutation = (SimMutation)mutation },
-            checksProgress: true);
+        AssertCaught(((RollbackMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, InPlace = true, Rollback = (RollbackMutation)mutation }, checksProgress: true);
 
     [Theory]
     [InlineData((int)VersionGateMutation.RepliesNotHeld, "I1", 2000)]

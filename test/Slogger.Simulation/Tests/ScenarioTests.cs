@@ -4,6 +4,7 @@
 using Slogger.Core.Lifecycle;
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
+using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -64,7 +65,7 @@ public class ScenarioTests
     public void RollbackInPlace_AKeyExpiresBeforeItsTransaction_IsPutBackByAnother()
     {
         SimSettings inPlace = new() { Seed = 0, Shards = 2, InPlace = true };
-        AssertRule("I1", inPlace, inPlace with { Mutation = SimMutation.OnePassOnly }, c =>
+        AssertRule("I1", inPlace, inPlace with { Rollback = RollbackMutation.OnePassOnly }, c =>
         {
             for (int key = 0; key < c.Keys.Count; key++)
             {
