@@ -158,7 +158,7 @@ internal sealed partial class LogShard
                 if (isDone) { _copyWanted = -1; }
                 wanted = _copy is null ? _copyWanted : -1;
             }
-            if (wanted >= 0 && shard.IsOpen && status.State == ShipperState.AwaitsSeed && MonotonicMicroseconds() >= _nextCopy) { await MakeCopyAsync(wanted, stop).ConfigureAwait(false); }
+            if (wanted >= 0 && shard.IsOpen && status.State == ShipperState.AwaitsSeed && shard.MonotonicMicroseconds() >= _nextCopy) { await MakeCopyAsync(wanted, stop).ConfigureAwait(false); }
         }
 
         private void DropCopy()
@@ -173,7 +173,7 @@ internal sealed partial class LogShard
             await shard._checkpointing.WaitAsync(stop).ConfigureAwait(false);
             VersionLog log = shard._log;
             string temporary = shard._checkpoints.NewTemporaryPath();
-            long began = MonotonicMicroseconds();
+            long began = shard.MonotonicMicroseconds();
             bool isMade = false;
             try
             {
@@ -212,7 +212,7 @@ internal sealed partial class LogShard
             finally
             {
                 lock (_seedLock) { _copyBegunAt = long.MaxValue; }
-                if (!isMade) { _nextCopy = MonotonicMicroseconds() + Math.Max(CopyPauseUs, MonotonicMicroseconds() - began); }
+                if (!isMade) { _nextCopy = shard.MonotonicMicroseconds() + Math.Max(CopyPauseUs, shard.MonotonicMicroseconds() - began); }
                 File.Delete(temporary);
                 shard._checkpointing.Release();
             }
