@@ -22,14 +22,14 @@ internal sealed class ClusterSeat : IAsyncDisposable
     // A list of split keys may be long. Unit: characters.
     private const int PartitionsShownMax = 200;
     private readonly ILogger _report;
+    private readonly TimeProvider _time;
     private volatile GridView _gridView = null!;
     private volatile MemberState[] _states = [];
 
-    private ClusterSeat(IMetadataStore metadata, string cluster, ShardId shard, ILogger report)
+    private ClusterSeat(IMetadataStore metadata, ServeOptions options, ILogger report)
     {
         Metadata = metadata;
-        Cluster = cluster;
-        Shard = shard;
+        (Cluster, Shard, _time) = (options.Cluster, options.Shard, options.Time);
         _report = report;
     }
 
@@ -86,18 +86,19 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>Opens the metadata, makes or joins the cluster, and takes the shard.</summary>
     /// <exception cref="MetadataException">It cannot.</exception>
     public static Task<ClusterSeat> TakeAsync(ServeOptions options, ILogger report, CancellationToken stop) =>
-        TakeAsync(options, report, follows: false, stop);
+        TakeAsync(MetadataStoreFactory.Create(options.Metadata.Text), options, report, follows: false, stop);
 
-    /// <summary>The same; of a site that is a backup, or is to be one, the shard's stream is taken.</summary>
+    /// <summary>The same, in a metadata store that the seat owns from now on; of a site that is a backup, or is to be one, the shard's
+    /// stream is taken.</summary>
     /// <exception cref="MetadataException">It cannot.</exception>
-    public static async Task<ClusterSeat> TakeAsync(ServeOptions options, ILogger report, bool follows, CancellationToken stop)
+    public static async Task<ClusterSeat> TakeAsync(
+        IMetadataStore metadata, ServeOptions options, ILogger report, bool follows, CancellationToken stop)
     {
-        IMetadataStore metadata = MetadataStoreFactory.Create(options.Metadata.Text);
         try
         {
             await metadata.InitializeAsync(stop).ConfigureAwait(false);
             await WarnAsync(metadata, report, stop).ConfigureAwait(false);
-            var seat = new ClusterSeat(metadata, options.Cluster, options.Shard, report);
+            var seat = new ClusterSeat(metadata, options, report);
             await seat.JoinAsync(options, follows, stop).ConfigureAwait(false);
             return seat;
         }
@@ -379,7 +380,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
             catch (MetadataUnavailableException e)
             {
                 _report.Warn($"shard {Shard}: recovery waits for the metadata: {e.Message}");
-                await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+                await Task.Delay(RetryDelay, _time, stop).ConfigureAwait(false);
             }
         }
     }

@@ -149,6 +149,9 @@ public sealed record ServeOptions
     /// <summary>Nobody's data is there: a broken invariant ends this shard, and not the process, which is another's.</summary>
     internal bool IsRehearsal { get; init; }
 
+    /// <summary>The machine's clocks. A test has time pass as it likes.</summary>
+    internal TimeProvider Time { get; init; } = TimeProvider.System;
+
     /// <summary>Where clients and other proxies reach this one: a TCP address. Default: null, the first TCP address that it listens
     /// on, which will not do in a cluster of several shards if it stands for every interface.</summary>
     public ListenAddress? Announce { get; init; }

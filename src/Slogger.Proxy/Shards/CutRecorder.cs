@@ -1,6 +1,5 @@
 // Performs what ClaimRecorder (Core) decides: has what is durable here recorded, and learns the cluster's cut and world-line from it. While
 // SQL is down operations go on, and nothing is reported as committed.
-using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
@@ -64,7 +63,9 @@ internal interface ICutListener
 /// <param name="report">Is told when SQL goes and comes.</param>
 /// <param name="listener">Is told what the metadata says.</param>
 /// <param name="link">To the coordinator; null for a shard alone.</param>
-internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener listener, CoordinatorLink? link) : IDisposable
+/// <param name="time">The machine's clocks.</param>
+internal sealed class CutRecorder(
+    ClusterSeat seat, ILogger report, ICutListener listener, CoordinatorLink? link, TimeProvider time) : IDisposable
 {
     private readonly ClaimRecorder _decides = new(new() { Finder = seat.Finder, HasPeers = link is not null, Pace = new(seat.ShardCount) });
     private readonly SemaphoreSlim _signal = new(0, 1);
@@ -132,7 +133,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
         new(link is { IsConnected: true }, listener.IsStopping, listener.IsJoining, listener.IsCommitAwaited, listener.AwaitedVersion,
             seat.Grid);
 
-    private static long NowUs() => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
+    private long NowUs() => (long)time.GetElapsedTime(0).TotalMicroseconds;
 
     private async Task PerformAsync(RecorderStep step, CancellationToken stop)
     {
@@ -176,7 +177,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
         DurableClaim claim = step.IsPart ? listener.StepOf(step.Claim) : step.Claim;
         PrecedenceRow? row = listener.RowFor(claim.Point, step.StartsOver);
         _recorded = (claim, row);
-        if (step.WaitUs > 0) { await Task.Delay(TimeSpan.FromMicroseconds(step.WaitUs), stop).ConfigureAwait(false); }
+        if (step.WaitUs > 0) { await Task.Delay(TimeSpan.FromMicroseconds(step.WaitUs), time, stop).ConfigureAwait(false); }
         DurableResult? result = await TryAsync(() => seat.Finder.RecordsRows && row is not null
             ? seat.Metadata.RecordDurableRowAsync(seat.Cluster, claim, row.Value, seat.Epoch, stop)
             : seat.Metadata.RecordDurableAsync(seat.Cluster, seat.Shard, claim, seat.Epoch, stop)).ConfigureAwait(false);

@@ -1,6 +1,5 @@
 // The clock of a shard: hybrid, so that it never goes back, and noted for the next process on this machine, which must not open versions
 // again that replies have told of (ClockMemory).
-using System.Diagnostics;
 using Slogger.Core.Time;
 using Slogger.Proxy.Stores;
 
@@ -8,28 +7,32 @@ namespace Slogger.Proxy.Shards;
 
 /// <summary>The clock. Under the machine's lock; until the shard is attached, by the caller of StartAsync.</summary>
 /// <param name="dataDirectory">Where it is noted.</param>
-internal sealed class ShardClock(string dataDirectory)
+/// <param name="time">The machine's clocks.</param>
+internal sealed class ShardClock(string dataDirectory, TimeProvider time)
 {
     private const int CloseReadings = 1000;
     private const long NotePeriodUs = 1_000_000;
 
     // More than this no process takes to start after another.
     private const long StartUsMin = 10_000;
-    private readonly HybridClock _clock = new(ReadClosely());
+    private readonly HybridClock _clock = new(ReadClosely(time));
     private readonly ClockMemory _memory = new(dataDirectory);
     private HybridTimestamp _noted;
     private long _noteDue = long.MinValue;
 
     /// <summary>The machine's own clock.</summary>
-    public static long MonotonicUs() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
+    public static long MonotonicUs(TimeProvider time) => (long)(time.GetTimestamp() * (1_000_000.0 / time.TimestampFrequency));
 
     /// <summary>The time of day, since the Unix epoch.</summary>
-    public static long WallUs() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
+    public static long WallUs(TimeProvider time) =>
+        ((time.GetUtcNow().UtcDateTime - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
 
     /// <summary>Reads the machine's clocks.</summary>
-    public static ClockReading Read()
+    public ClockReading Read() => Read(time);
+
+    private static ClockReading Read(TimeProvider time)
     {
-        long before = MonotonicUs(), wall = WallUs(), after = MonotonicUs();
+        long before = MonotonicUs(time), wall = WallUs(time), after = MonotonicUs(time);
         return new ClockReading(after, wall, after - before);
     }
 
@@ -55,7 +58,7 @@ internal sealed class ShardClock(string dataDirectory)
     {
         if (!_clock.TryObserve(opens, Read())) { return false; }
         // By more than any process takes to start after another, and it is noted at once.
-        long expected = _noted.Microseconds + MonotonicUs() - (_noteDue - NotePeriodUs);
+        long expected = _noted.Microseconds + MonotonicUs(time) - (_noteDue - NotePeriodUs);
         if (opens.Microseconds > expected + StartUsMin) { Note(); }
         return true;
     }
@@ -63,7 +66,7 @@ internal sealed class ShardClock(string dataDirectory)
     /// <summary>Notes it, at most about once a second.</summary>
     public void NoteIfDue()
     {
-        if (MonotonicUs() >= _noteDue) { Note(); }
+        if (MonotonicUs(time) >= _noteDue) { Note(); }
     }
 
     private void Note()
@@ -75,12 +78,12 @@ internal sealed class ShardClock(string dataDirectory)
     }
 
     // The first readings wait for the compiler.
-    private static ClockReading ReadClosely()
+    private static ClockReading ReadClosely(TimeProvider time)
     {
-        ClockReading best = Read();
+        ClockReading best = Read(time);
         for (int i = 0; i < CloseReadings && best.SpreadUs > 1; i++)
         {
-            ClockReading reading = Read();
+            ClockReading reading = Read(time);
             if (reading.SpreadUs < best.SpreadUs) { best = reading; }
         }
         return best;

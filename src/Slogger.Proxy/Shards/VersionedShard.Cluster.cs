@@ -41,7 +41,7 @@ internal abstract partial class VersionedShard
             _coordination = new ShardCoordination(this, _options.ClockError, _report);
             if (!HasGridCuts) { _dependencies = new DependencyNotes(_seat.Shard, _seat.ShardCount); }
         }
-        _cuts = new CutRecorder(_seat, _report, this, _coordination?.Link);
+        _cuts = new CutRecorder(_seat, _report, this, _coordination?.Link, _options.Time);
     }
 
     // ---- What versions depend on ----

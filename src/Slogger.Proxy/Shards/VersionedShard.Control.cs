@@ -5,6 +5,7 @@ using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log.Format;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
@@ -165,7 +166,7 @@ internal abstract partial class VersionedShard
         {
             try
             {
-                return await ClusterSeat.TakeAsync(_options, _report, follows: Intake is not null, stop).ConfigureAwait(false);
+                return await ClusterSeat.TakeAsync(OpenMetadata(), _options, _report, follows: Intake is not null, stop).ConfigureAwait(false);
             }
             catch (MetadataUnavailableException e) when (_options.Metadata.Kind != MetadataKind.Sqlite)
             {
@@ -180,6 +181,9 @@ internal abstract partial class VersionedShard
             }
         }
     }
+
+    /// <summary>The site's metadata. Does no I/O.</summary>
+    private protected virtual IMetadataStore OpenMetadata() => MetadataStoreFactory.Create(_options.Metadata.Text);
 
     /// <summary>The front end is there: from now on its loop is told what happens.</summary>
     public void Attach(FrontEndLoop loop)

@@ -213,7 +213,7 @@ internal abstract partial class VersionedShard
         if (_follower.Stands is { } stands && stands.Time.Microseconds > 0)
         {
             Line("applied_time_us", stands.Time.Microseconds);
-            Line("applied_age_ms", ((ShardClock.WallUs() - stands.Time.Microseconds) / 1000.0).ToString(
+            Line("applied_age_ms", ((ShardClock.WallUs(_options.Time) - stands.Time.Microseconds) / 1000.0).ToString(
                 "0.###", CultureInfo.InvariantCulture));
         }
         foreach ((string name, object value) in Intake!.Status) { Line(name, value); }

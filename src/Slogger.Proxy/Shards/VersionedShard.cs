@@ -62,7 +62,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _options = options;
         _report = report;
         _store = store;
-        _clock = new ShardClock(options.DataDirectory);
+        _clock = new ShardClock(options.DataDirectory, options.Time);
         _restored = new RestoredStart(options.DataDirectory);
         _site = new PrimarySite(this, report);
         _membership = new ShardMembership(this, report);
@@ -71,7 +71,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _batches = new ShardBatches(this, options.ClockError);
     }
 
-    protected static long MonotonicMicroseconds() => ShardClock.MonotonicUs();
+    protected long MonotonicMicroseconds() => ShardClock.MonotonicUs(_options.Time);
 
     /// <summary>The site's metadata.</summary>
     public IMetadataStore Metadata => _seat.Metadata;
@@ -174,7 +174,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (machine.Mode == ShardMode.Stopping && IsPunctual) { return MicrosecondsHeld(machine) ?? 0; }
             if (IsPunctual)
             {
-                ClockReading reading = ShardClock.Read();
+                ClockReading reading = _clock.Read();
                 HybridTimestamp now = _clock.Now(reading);
                 long wait = machine.NextBoundaryUs(now) - now.Microseconds;
                 OnBoundaryAwaited(reading.MonotonicUs + wait);
