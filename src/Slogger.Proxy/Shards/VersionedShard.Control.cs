@@ -166,7 +166,8 @@ internal abstract partial class VersionedShard
         {
             try
             {
-                return await ClusterSeat.TakeAsync(OpenMetadata(), _options, _report, follows: Intake is not null, stop).ConfigureAwait(false);
+                return await ClusterSeat.TakeAsync(OpenMetadata(), _options, _report, follows: Intake is not null,
+                    stop).ConfigureAwait(false);
             }
             catch (MetadataUnavailableException e) when (_options.Metadata.Kind != MetadataKind.Sqlite)
             {

@@ -249,13 +249,15 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
 
     protected override Task DetachAsync(CancellationToken stop) => Task.CompletedTask;
 
-    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
+    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(
+        bool atStart, WorldLine current, CancellationToken stop)
     {
         await _site.LearnAsync(stop).ConfigureAwait(false);
         await world.StepAsync("look").ConfigureAwait(false);
         if (_log.IsEmpty || world.Store.History.Length == 0)
         {
-            return (world.Mutation == ScheduleMutation.LossOverlooked && !_log.IsEmpty ? StoreSituation.Continues : StoreSituation.Empty, "");
+            bool isOverlooked = world.Mutation == ScheduleMutation.LossOverlooked && !_log.IsEmpty;
+            return (isOverlooked ? StoreSituation.Continues : StoreSituation.Empty, "");
         }
         bool continues = world.Store.History == _log.ReplicationId && world.Store.Offset >= _log.EndOffset;
         return (continues ? StoreSituation.Continues : StoreSituation.BehindKnownOrigin, "");

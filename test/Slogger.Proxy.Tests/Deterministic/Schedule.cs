@@ -1,7 +1,7 @@
-// One real shard, one client, a store, a disk and a database, in one thread of events. An event comes from outside the process: an answer of
-// the database, a record of the store's stream, a sync, a write of the client, time that passes, a crash. A seed chooses the next one, and
-// only when the process has come to rest: no work item is queued or runs, so whatever the last event has set off is over. So the code of the
-// product runs as it is, with its tasks and locks, and yet the same seed gives the same events.
+// One real shard, one client, a store, a disk and a database, in one sequence of events. An event comes from outside the process: an answer
+// of the database, a record of the store's stream, a sync, a write of the client, time that passes, a crash. A seed chooses the next one,
+// and only when the process has come to rest: no work item is queued or runs, so whatever the last event has set off is over. So the code of
+// the product runs as it is, with its tasks and locks, and yet the same seed gives the same events.
 //
 // What is checked: what was reported as committed is there after each crash; what a client has done is taken back by a new world-line only,
 // and then exactly what lies above its branch; the cut of a world-line never goes back, nor covers a version that is open; without more
@@ -306,7 +306,8 @@ internal sealed class Schedule : IDisposable
             if (_hasServed && _committed == _writes.Count) { return; }
             Step(mayCrash: false);
         }
-        throw new BrokenPromiseException($"{_writes.Count - _committed} writes are not committed after {EventsToTheEnd} events without faults");
+        throw new BrokenPromiseException(
+            $"{_writes.Count - _committed} writes are not committed after {EventsToTheEnd} events without faults");
     }
 
     // ---- What is seen ----
@@ -333,7 +334,8 @@ internal sealed class Schedule : IDisposable
             }
             if (_start.GetAwaiter().GetResult() is { } exit)
             {
-                if (!_isTaken && !exit.Problem!.Contains("simulated", StringComparison.Ordinal)) { throw new BrokenPromiseException(exit.Problem!); }
+                bool isExpected = _isTaken || exit.Problem!.Contains("simulated", StringComparison.Ordinal);
+                Check(isExpected, exit.Problem!);
                 Trace.Add("the start is given up");
                 Crash(isPower: false);
                 return true;
@@ -357,7 +359,8 @@ internal sealed class Schedule : IDisposable
         else
         {
             int below = _writes.Count(w => w.Version <= last.Version.Number);
-            Check(kept == below, $"world-line {line} has begun at version {last.Version}: it has {kept} writes, and clients were told {below}");
+            Check(kept == below,
+                $"world-line {line} has begun at version {last.Version}: it has {kept} writes, and clients were told {below}");
             (_line, _cut) = (line, default);
         }
         TakenBack += _writes.Count - kept;

@@ -29,7 +29,8 @@ internal sealed class MetadataCall(string name, Action perform, Action answer, A
 /// <summary>Hands each call to the schedule. What answers it is a real store over SQLite.</summary>
 internal class ScheduledMetadata : DispatchProxy
 {
-    private static readonly MethodInfo s_call = typeof(ScheduledMetadata).GetMethod(nameof(Call), BindingFlags.NonPublic | BindingFlags.Instance)!;
+    private static readonly MethodInfo s_call =
+        typeof(ScheduledMetadata).GetMethod(nameof(Call), BindingFlags.NonPublic | BindingFlags.Instance)!;
     private IMetadataStore _store = null!;
     private Action<MetadataCall> _schedule = null!;
 
