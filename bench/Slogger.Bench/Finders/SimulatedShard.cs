@@ -37,7 +37,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
         _link = new(seat, report, this);
         Coordinator = new(seat, report);
         _pulse = new(seat, this, _link, Coordinator);
-        _recorder = new(seat, report, this, _link);
+        _recorder = new(seat, report, this, _link, TimeProvider.System);
         _committed = _claimed = _durable = seat.Grid.VersionAt(NowUs()).Previous;
         if (seat.Finder == FinderKind.Approximate) return;
         _trail = new(seat.Shard, seat.ShardCount);

@@ -20,6 +20,9 @@ internal sealed class ShardClock(string dataDirectory, TimeProvider time)
     private HybridTimestamp _noted;
     private long _noteDue = long.MinValue;
 
+    /// <summary>The machine's own clock, for what no test schedules.</summary>
+    public static long MonotonicUs() => MonotonicUs(TimeProvider.System);
+
     /// <summary>The machine's own clock.</summary>
     public static long MonotonicUs(TimeProvider time) => (long)(time.GetTimestamp() * (1_000_000.0 / time.TimestampFrequency));
 
