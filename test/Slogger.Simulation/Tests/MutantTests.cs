@@ -117,7 +117,7 @@ public class MutantTests
     [InlineData((int)RollbackMutation.NoteForgottenEarly, "I", 20000)]
     public void RollbackInPlace_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
         AssertCaught(((RollbackMutation)mutation).ToString(), by, seeds,
-            new() { Seed = 0, InPlace = true, Rollback = (RollbackMutation)mutation }, checksProgress: true);
+            new() { Seed = 0, InPlace = true, Moves = true, Rollback = (RollbackMutation)mutation }, checksProgress: true);
 
     [Theory]
     [InlineData((int)VersionGateMutation.RepliesNotHeld, "I1", 2000)]
