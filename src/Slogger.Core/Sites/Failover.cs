@@ -40,8 +40,8 @@ public abstract record FailoverStep
     public sealed record Decide(SiteEpoch Number, WorldPoint Final) : FailoverStep;
 
     /// <summary>It is decided: tell the processes (<see cref="Receiver.Decided"/>), and ask which of these streams are ready
-    /// (<see cref="Failover.Ready"/>); again after a while, and after another look at SQL, since a process that hears nothing has its stream
-    /// opened by itself.</summary>
+    /// (<see cref="Failover.Ready"/>); again after a while, and after another look at SQL, since a process that hears nothing has its
+    /// stream opened by itself.</summary>
     public sealed record AskReady(SiteEpoch Number, WorldPoint Final, ImmutableArray<ShardId> Of) : FailoverStep;
 
     /// <summary>Have SQL open these streams (<see cref="SiteState.Open"/>), all of them in one transaction.</summary>
@@ -115,7 +115,8 @@ public sealed class Failover
         // Who had it before is gone; who has it since SQL was read may be another one.
         StreamState stream = _state.Streams[ready.Stream.Number];
         long known = _ready.TryGetValue(ready.Stream.Number, out ReadyStream other) ? Math.Max(other.Owner, stream.Owner) : stream.Owner;
-        if ((ready.Owner < known && _mutation != ShipMutation.OpensForAnyOwner) || (ready.Owner == stream.Owner && stream.IsOpen)) return false;
+        if (ready.Owner < known && _mutation != ShipMutation.OpensForAnyOwner) return false;
+        if (ready.Owner == stream.Owner && stream.IsOpen) return false;
         _ready[ready.Stream.Number] = ready;
         return true;
     }

@@ -141,7 +141,8 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     /// <param name="stream">Which.</param>
     /// <param name="owner">Its epoch, above all that were given out.</param>
     public SiteState TakeStream(ShardId stream, long owner) =>
-        Role is not (SiteRole.Backup or SiteRole.FailingOver) || owner <= Streams[stream.Number].Owner ? this : With(stream, Streams[stream.Number] with { Owner = owner, IsOpen = false });
+        Role is not (SiteRole.Backup or SiteRole.FailingOver) || owner <= Streams[stream.Number].Owner ? this
+            : With(stream, Streams[stream.Number] with { Owner = owner, IsOpen = false });
 
     /// <summary>The same for all streams of a shard.</summary>
     public SiteState TakeShard(ShardId shard, long owner) =>

@@ -1,9 +1,9 @@
 // The take-over of one stream's shard, in the process that has received it (the paper, section 5.6), from when its log and its store are at
 // the final watermark, and the new world-line has begun in the log, until the store is a primary's.
 //
-// Order: the world-line is entered in the store; then the process says that the stream is ready, and begins to promote the store; SQL has the
-// stream opened, by the manager's word or, if that is silent, by this process's; when all streams are open the site is the primary; only
-// then, and when nobody promotes it any more, the store is handed over.
+// Order: the world-line is entered in the store; then the process says that the stream is ready, and begins to promote the store; SQL opens
+// the stream, by the manager's word or, if that is silent, by this process's; when all streams are open the site is the primary; only then,
+// and when nobody promotes it any more, the store is handed over.
 //
 // Why: whoever opens the shard as a primary's, this process or the next one, finds what the store holds by the world-line that it has
 // entered; so nothing opens it before. A store that is handed over takes clients' operations: before the site is the primary these could be

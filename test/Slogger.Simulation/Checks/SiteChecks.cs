@@ -169,7 +169,8 @@ internal sealed class SiteChecks(BackupSite site)
         {
             Boundary end = s.Log.Last;
             if (site.Sql.OpenedFor(s.Number) != site.Sql.State.Streams[s.Number].Owner)
-                throw new SimException($"I6: stream {s.Number} is opened for process {site.Sql.OpenedFor(s.Number)}, and {site.Sql.State.Streams[s.Number]} has another one");
+                throw new SimException($"I6: stream {s.Number} is opened for process {site.Sql.OpenedFor(s.Number)}, and another one has "
+                    + $"it: {site.Sql.State.Streams[s.Number]}");
             if (s.Entered != site.Sql.State.Epoch.FirstWorldLine)
                 throw new SimException($"I5: stream {s.Number} is opened, and its store has entered world-line {s.Entered}");
             if (end.WorldLine != site.Sql.State.Epoch.FirstWorldLine)

@@ -11,6 +11,7 @@ internal sealed class BackupProcess : SiteProcess
 {
     private const long PollUs = 2 * Cluster.IntervalUs;
     private const int DeathBetweenEffects = 400;
+    private const int DeathBehindOpen = 4;
 
     private readonly List<Stream> _streams = [];
 
@@ -30,7 +31,8 @@ internal sealed class BackupProcess : SiteProcess
     public int Slot { get; }
 
     /// <summary>Whether a shard was opened for it, and its store is not a primary's yet.</summary>
-    public bool IsTakingOver => !IsDead && _streams.Exists(s => !s.IsHandedOver && s.Epoch > 0 && s.Epoch == Site.Sql.OpenedFor(s.Disk.Number));
+    public bool IsTakingOver =>
+        !IsDead && _streams.Exists(s => !s.IsHandedOver && s.Epoch > 0 && s.Epoch == Site.Sql.OpenedFor(s.Disk.Number));
 
     public bool Has(int stream) => _streams.Exists(s => s.Disk.Number == stream);
 
@@ -260,7 +262,9 @@ internal sealed class BackupProcess : SiteProcess
         for (int i = 0; i < effects.Count && !IsDead; i++)
         {
             Perform(s, receiver, effects[i]);
-            if (i + 1 < effects.Count && Site.MayFail && Site.Dice(DeathBetweenEffects)) Die("killed between two effects");
+            // Nothing may come behind the word that a shard can be opened: whoever opens it looks at what there is then.
+            int odds = effects[i] is ReceiverEffect.Open ? DeathBehindOpen : DeathBetweenEffects;
+            if (i + 1 < effects.Count && Site.MayFail && Site.Dice(odds)) Die("killed between two effects");
         }
     }
 

@@ -144,9 +144,9 @@ public class MutantTests
     private static readonly Dictionary<string, int> FirstToCatch = new()
     {
         ["BranchBeforeTransaction"] = 1266, ["EndIgnored"] = 1966, ["StrideIgnored"] = 5098, ["ToldForEver"] = 4177,
-        ["DeadLeavesQuietly"] = 2476, ["StagedOutlivesSender"] = 5145, ["OlderSenderAccepted"] = 2533,
-        ["SenderNotRecorded"] = 2533, ["StaleFinalCounts"] = 945, ["MoveOfDeposedCounts"] = 1363, ["CopiesForAnyRow"] = 842,
-            ["OpensBeforeVoid"] = 3670, ["CopyUsedUnsynced"] = 2292, ["HalfATerm"] = 600,
+        ["DeadLeavesQuietly"] = 2476, ["StagedOutlivesSender"] = 2429, ["OlderSenderAccepted"] = 2371,
+        ["SenderNotRecorded"] = 4626, ["StaleFinalCounts"] = 221, ["MoveOfDeposedCounts"] = 1363, ["CopiesForAnyRow"] = 842,
+            ["OpensBeforeVoid"] = 186, ["CopyUsedUnsynced"] = 2800, ["HalfATerm"] = 600,
     };
 
     internal static void AssertCaught(string name, string by, int seeds, SimSettings settings, bool checksProgress = false)

@@ -50,7 +50,7 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.FrozenGoesOn, "I4|I6|I8", 200)]
     [InlineData((int)ShipMutation.FreezeForgotten, "I4|I6|I8", 400)]
     [InlineData((int)ShipMutation.NothingVoided, "I7", 200)]
-    [InlineData((int)ShipMutation.OpensBeforeVoid, "I5", 20000)]
+    [InlineData((int)ShipMutation.OpensBeforeVoid, "I5", 2000)]
     [InlineData((int)ShipMutation.OffersEarly, "I2|I4", 200)]
     [InlineData((int)ShipMutation.LeaseNotAwaited, "I6", 200)]
     [InlineData((int)ShipMutation.OpensForAnyOwner, "I6", 2000)]
@@ -66,7 +66,7 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.OpensBeforeReady, "I5", 200)]
     [InlineData((int)ShipMutation.HandsOverEarly, "I6", 200)]
     [InlineData((int)ShipMutation.PromotionNotAwaited, "I7", 500)]
-    [InlineData((int)ShipMutation.DeposedHandsOver, "I6", 20000)]
+    [InlineData((int)ShipMutation.DeposedHandsOver, "I6", 2000)]
     public void TakeOver_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
     private static void AssertCaught(int mutation, string by, int seeds, bool checksProgress = false) =>
