@@ -127,7 +127,9 @@ internal sealed partial class Cluster
 
     public bool IsTraced => Settings.Trace;
 
-    public IReadOnlyList<string> Notes => _notes;
+    /// <summary>What happened, if it is traced: here, and then at the site that has taken over.</summary>
+    public IReadOnlyList<string> Notes =>
+        Successor is { } next ? [.. _notes, "-- the site that has taken over --", .. next.Notes] : _notes;
 
     /// <summary>Runs the case to its end.</summary>
     /// <exception cref="SimException">An invariant does not hold.</exception>

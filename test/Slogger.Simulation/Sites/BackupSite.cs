@@ -214,9 +214,15 @@ internal sealed class BackupSite
     /// <summary>I8: a failover that was begun ends, if enough processes live.</summary>
     public void Finish()
     {
-        for (int n = 0; n < FinishRoundsMax && !IsOver && (Refusal is null || Sql.State.Role == SiteRole.FailingOver); n++)
+        // A site that is being seeded may have to copy everything in small pieces first: rounds count since the last one came, and a copy
+        // that begins anew for ever is found, too.
+        long copied = 0;
+        for (int quiet = 0, all = 0; quiet < FinishRoundsMax && all < 10 * FinishRoundsMax && !IsOver
+            && (Refusal is null || Sql.State.Role == SiteRole.FailingOver); quiet++, all++)
         {
             Primary.RestRound();
+            long copies = Streams.Sum(s => s.CopiedCommands);
+            if (copies > copied) (copied, quiet) = (copies, 0);
             // Whose disk was lost holds nothing: somebody has to give that up (SiteState.Lose), and then not all is there.
             if (Sql.State.Role == SiteRole.FailingOver && Streams.Any(s => s.LogGeneration != Sql.State.Streams[s.Number].Generation))
             {

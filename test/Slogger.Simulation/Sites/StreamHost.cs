@@ -26,6 +26,9 @@ internal sealed class StreamHost(int number, int keys)
 
     public int SeedDurable { get; private set; }
 
+    /// <summary>How much of copies has ever come, pieces that came again included.</summary>
+    public long CopiedCommands { get; private set; }
+
     // ---- The store ----
 
     public Op?[] Values { get; } = new Op?[keys];
@@ -64,6 +67,7 @@ internal sealed class StreamHost(int number, int keys)
         }
 
         SeedContent.AddRange(commands);
+        CopiedCommands += commands.Length;
     }
 
     /// <summary>What was written when that was asked for survives a crash; if no other copy has begun since.</summary>
