@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A session over several shards of Slogger, in nothing but Python's standard library: see "Sessions" in docs/PROTOCOL.md.
+"""A session over several shards of Slogger, in nothing but Python's standard library: see "Sessions" in docs/reference/sessions.md.
 
 A session numbers its operations across all shards, tells each shard what it has seen elsewhere (vs), knows which of its
 operations are committed, and after a recovery which of them survived. Try it against running proxies of one cluster:

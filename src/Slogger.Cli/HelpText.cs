@@ -74,12 +74,12 @@ internal static class HelpText
                 output.WriteLine("slogger backup: run a process of a backup site, for one shard: follow the primary's, and take "
                     + "over from it.");
                 output.WriteLine();
-                output.WriteLine("  slogger backup --redis 127.0.0.1:6379 --data /var/lib/slogger --site-listen 10.0.1.7:7700 "
+                output.WriteLine("  slogger backup --redis 127.0.0.1:6379 --data /var/lib/slogger --site-listen 10.0.1.7:7400 "
                     + "--site-secret-file /etc/slogger/site-secret");
-                output.WriteLine("  slogger backup --commit faster --data /var/lib/slogger --site-listen 10.0.1.7:7700 --site-secret-file "
+                output.WriteLine("  slogger backup --commit faster --data /var/lib/slogger --site-listen 10.0.1.7:7400 --site-secret-file "
                     + "/etc/slogger/site-secret");
                 output.WriteLine("  slogger backup --redis-server redis-server --data /var/lib/slogger --shards 4 --shard 2 --metadata "
-                    + "postgres:... --site-listen 10.0.1.7:7700 --site-secret-file FILE");
+                    + "postgres:... --site-listen 10.0.1.7:7400 --site-secret-file FILE");
                 output.WriteLine();
                 foreach (string line in Wrap(BackupText, width))
                 {
@@ -162,7 +162,7 @@ internal static class HelpText
                 output.WriteLine("  slogger status --data /var/lib/slogger");
                 output.WriteLine("  slogger status 127.0.0.1:6380 --json");
                 output.WriteLine("  slogger status --site --metadata \"postgres:Host=db2;Database=slogger\" --site-secret-file "
-                    + "/etc/slogger/secret");
+                    + "/etc/slogger/site-secret");
                 WriteOptions(output, StatusOptions.All, width);
                 break;
             default:

@@ -1,6 +1,6 @@
 // The batches of one client's sessions. A header is judged by
 // Core's BatchGate: let through, held, or refused. What follows it are ordinary requests, which take the paths of all
-// others; of each it is only counted when it was answered, and in which version. See docs/PROTOCOL.md.
+// others; of each it is only counted when it was answered, and in which version. See docs/reference/sessions.md.
 //
 // The contract that recovery rests on: a batch that was let through is executed in the world-line of its header or not at
 // all. So a client with a batch on its way is closed when the store is lost; and behind a refused batch nothing is executed.

@@ -1,4 +1,4 @@
-// DPR.* and WAITAOF: what a client can ask of versions and commits. See docs/PROTOCOL.md.
+// DPR.* and WAITAOF: what a client can ask of versions and commits. See docs/reference/dpr-commands.md.
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Cuts;

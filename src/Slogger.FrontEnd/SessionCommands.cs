@@ -1,4 +1,4 @@
-// DPR.HELLO and DPR.BATCH: sessions over many shards, whose operations come in batches with a header. See docs/PROTOCOL.md.
+// DPR.HELLO and DPR.BATCH: sessions over many shards, whose operations come in batches with a header. See docs/reference/sessions.md.
 using System.Text;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;

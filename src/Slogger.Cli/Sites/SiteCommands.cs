@@ -18,7 +18,7 @@ internal sealed record SiteCommand(
 /// <summary>The list.</summary>
 internal static class SiteCommands
 {
-    private const string Secret = "--site-secret-file /etc/slogger/secret", Backup =
+    private const string Secret = "--site-secret-file /etc/slogger/site-secret", Backup =
         $"--metadata \"postgres:Host=db2;Database=slogger\" {Secret}";
 
     public static readonly IReadOnlyList<SiteCommand> All =

@@ -1,7 +1,7 @@
 // Redis's commands on a FASTER store: what all connections have in common. A connection is given requests as bytes, and gives replies as
 // bytes; sockets are for others. What is atomic in Redis is so here: whoever changes keys, or reads several, holds their locks.
 //
-// What an answer means is Redis 7.0's; where this differs it is written in docs/PROTOCOL.md.
+// What an answer means is Redis 7.0's; where this differs it is written in docs/reference/embedded-store.md.
 using Slogger.Faster.Keys;
 using Slogger.Faster.Records;
 

@@ -1,4 +1,4 @@
-// THE FORMAT OF A BLOCK, the unit that is written and verified. All numbers are little-endian. docs/LOG_FORMAT.md tells the
+// THE FORMAT OF A BLOCK, the unit that is written and verified. All numbers are little-endian. docs/reference/log-format.md tells the
 // whole story; this file is the authority.
 //
 //   A block starts at a multiple of 512 bytes in its file and is a multiple of 512 bytes long, so that no two blocks share a

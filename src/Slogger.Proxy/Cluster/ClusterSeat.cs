@@ -115,7 +115,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             foreach (string doubt in await metadata.DoubtsAsync(stop).ConfigureAwait(false))
             {
-                report.Warn($"the metadata, {metadata.Description}: {doubt} (see \"The metadata's database\" in OPERATIONS.md)");
+                report.Warn($"the metadata, {metadata.Description}: {doubt} (see \"Which set-ups are safe\" in "
+                    + "docs/operate/metadata-database.md)");
             }
         }
         catch (MetadataException e) when (e is not MetadataUnavailableException)

@@ -1,7 +1,7 @@
 // What a shard asks of its store: what the design and the DPR paper (section 3) call a state object, with its three operations Op, Commit
 // and Restore. A store is a class that overrides what is here: nothing else differs between stores. The laws that it has to keep are in
-// docs/STORES.md, and tested by the conformance suite. A store that commits whole states has most of it from KeptVersions; one that is
-// a Redis from RedisShard.
+// docs/internals/STORES.md, and tested by the conformance suite. A store that commits whole states has most of it from KeptVersions; one
+// that is a Redis from RedisShard.
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;

@@ -1,4 +1,4 @@
-// Places between two steps of a recovery at which a test has the process die as by kill -9, or wait (docs/TESTING.md).
+// Places between two steps of a recovery at which a test has the process die as by kill -9, or wait (docs/internals/TESTING.md).
 using System.Diagnostics;
 using System.Globalization;
 using Slogger.Redis.Feeding;

@@ -69,7 +69,7 @@ public sealed class CredentialTests
             .Split('"')[1];
 
     [Theory]
-    // As docs/OPERATIONS.md says it.
+    // As docs/operate/install.md says it.
     [InlineData("log", "resetchannels", "&__slogger:*", "+ping", "+info", "+role", "+psync", "+replconf", "+replicaof", "+spublish",
         "+config|get", "+config|set", "+client|no-evict", "+client|info", "+client|kill")]
     [InlineData("bgsave", "+@all", "~*", "&*")]

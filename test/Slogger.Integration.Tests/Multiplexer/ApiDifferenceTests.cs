@@ -39,7 +39,7 @@ public sealed class ApiDifferenceTests(ITestOutputHelper output)
         await using var cluster = new ClusterDeployment(workspace, shards: 3, usesPostgres: false);
         await cluster.StartAsync();
         await cluster.ServingAsync();
-        // Another database is refused at once, in a transaction too: docs/OPERATIONS.md.
+        // Another database is refused at once, in a transaction too: docs/operate/cluster.md.
         await CompareAsync(workspace, cluster.Endpoint(0), protocol, name => name is not ("KeyMoveAsync" or "KeyCopyAsync"),
             "--cluster-enabled", "yes");
     }

@@ -1,5 +1,5 @@
 // Requests that a client sent before it could read of a rollback: none of them is done, so whoever redoes all that is above
-// `survived` does it once. (docs/PROTOCOL.md, "After a recovery".)
+// `survived` does it once. (docs/reference/protocol.md, "After a recovery".)
 using System.Buffers;
 using System.Globalization;
 using Slogger.Core.Sessions;

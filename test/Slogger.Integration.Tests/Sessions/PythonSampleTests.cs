@@ -1,4 +1,4 @@
-// The sample client in Python, which has only docs/PROTOCOL.md to go by, against two proxies of one cluster.
+// The sample client in Python, which has only docs/reference/sessions.md to go by, against two proxies of one cluster.
 using System.Globalization;
 using Slogger.Integration.Tests.Processes;
 

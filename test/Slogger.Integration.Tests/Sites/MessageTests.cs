@@ -106,7 +106,9 @@ public sealed class MessageTests(ITestOutputHelper output)
         using ProxyProcess proxy = await ProxyProcess.StartAsync(
             Workspace.FreePort(), ["--data", workspace.Folder("data"), "--redis-server", "redis-server", "--metadata",
                 "postgres:" + postgres.ConnectionString]);
-        Assert.Matches(@"warn.*the metadata, postgres:127\.0\.0\.1:\d+/postgres: full_page_writes is off.*OPERATIONS\.md", proxy.Tail());
+        Assert.Matches(
+            @"warn.*the metadata, postgres:127\.0\.0\.1:\d+/postgres: full_page_writes is off.*docs/operate/metadata-database\.md",
+            proxy.Tail());
         Assert.Equal(0, await proxy.TerminateAsync());
 
         async Task<string> SqlAsync(string sql)

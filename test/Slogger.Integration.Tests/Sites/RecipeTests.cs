@@ -1,4 +1,4 @@
-// What docs/OPERATIONS.md tells clients of two sites, done: its configuration of HAProxy as it stands there.
+// What docs/operate/clients-of-two-sites.md tells clients of two sites, done: its configuration of HAProxy as it stands there.
 using System.Net;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -96,8 +96,9 @@ public sealed class RecipeTests(ITestOutputHelper output)
     private static string Recipe(string first)
     {
         DirectoryInfo? folder = new(AppContext.BaseDirectory);
-        while (folder is not null && !File.Exists(Path.Combine(folder.FullName, "docs", "OPERATIONS.md"))) { folder = folder.Parent; }
-        IEnumerable<string> block = File.ReadLines(Path.Combine(folder!.FullName, "docs", "OPERATIONS.md"))
+        const string page = "docs/operate/clients-of-two-sites.md";
+        while (folder is not null && !File.Exists(Path.Combine(folder.FullName, page))) { folder = folder.Parent; }
+        IEnumerable<string> block = File.ReadLines(Path.Combine(folder!.FullName, page))
             .SkipWhile(l => l.Trim() != first).TakeWhile(l => l.Trim() != "```");
         string text = string.Join('\n', block) + "\n";
         Assert.StartsWith(first, text.TrimStart(), StringComparison.Ordinal);

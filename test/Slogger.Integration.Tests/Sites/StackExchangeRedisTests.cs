@@ -1,5 +1,5 @@
-// StackExchange.Redis with both sites, as docs/OPERATIONS.md has it. The project Slogger.Redis28.Tests runs this with the older version,
-// too.
+// StackExchange.Redis with both sites, as docs/operate/clients-of-two-sites.md has it. The project Slogger.Redis28.Tests runs this with
+// the older version, too.
 using System.Globalization;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;

@@ -1,6 +1,6 @@
-// Stores with a fault: each breaks one law of docs/STORES.md, in a line or two, at the seam where a store meets its shard. They prove that
-// the conformance suite would notice (StoreMutantTests). Like all that it tests they run in a process of their own: this test program with
-// --faulty-store NAME, and then what slogger is given.
+// Stores with a fault: each breaks one law of docs/internals/STORES.md, in a line or two, at the seam where a store meets its shard. They
+// prove that the conformance suite would notice (StoreMutantTests). Like all that it tests they run in a process of their own: this test
+// program with --faulty-store NAME, and then what slogger is given.
 using System.Text;
 using Microsoft.Extensions.Logging;
 using Slogger.Cli;

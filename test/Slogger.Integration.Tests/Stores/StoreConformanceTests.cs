@@ -1,5 +1,5 @@
-// What a store has to do so that a shard can stand on it: the laws of docs/STORES.md, a test each, against real processes that are killed
-// with -9. One class of tests, one small subclass for each store. In the partial files: rollbacks of survivors, what is kept.
+// What a store has to do so that a shard can stand on it: the laws of docs/internals/STORES.md, a test each, against real processes that
+// are killed with -9. One class of tests, one small subclass for each store. In the partial files: rollbacks of survivors, what is kept.
 using Slogger.Core.Sessions;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;

@@ -1,5 +1,5 @@
 // A kind of store, as the conformance suite sees it: how slogger serve is told of it, and how what it has kept is looked at from outside. A
-// new store is tested by one more of these (docs/STORES.md).
+// new store is tested by one more of these (docs/internals/STORES.md).
 using System.Globalization;
 using System.Text;
 using Slogger.Faster;
