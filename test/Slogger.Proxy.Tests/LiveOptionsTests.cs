@@ -20,9 +20,8 @@ public sealed class LiveOptionsTests(Certificates certificates) : IClassFixture<
         Assert.Equal("+PONG\r\n", first.Call("PING"));
         Assert.True(IsRefused(proxy));
         proxy.Live.Change(proxy.Options with { MaxClients = 2 });
-        using (RespConnection second = proxy.Connect())
+        using (RespConnection second = Served(proxy))
         {
-            Assert.Equal("+PONG\r\n", second.Call("PING"));
             // Who is there stays.
             proxy.Live.Change(proxy.Options with { MaxClients = 1 });
             Assert.True(IsRefused(proxy));
@@ -87,7 +86,7 @@ public sealed class LiveOptionsTests(Certificates certificates) : IClassFixture<
     [Fact]
     public void RedisAuthority_FileReplaced_CountsForNewConnectionsToRedis()
     {
-        using var redis = new RedisServer(certificates);
+        using var redis = new RedisServer(certificates, "--tls-auth-clients", "no");
         string authority = Path.Combine(Path.GetTempPath(), $"slogger-ca-{Environment.ProcessId}.pem");
         try
         {
@@ -113,6 +112,26 @@ public sealed class LiveOptionsTests(Certificates certificates) : IClassFixture<
 
     private static ClientTlsOptions Tls(string certificate, string key) =>
         new() { Listen = [ListenAddress.Tcp("127.0.0.1", 0)], CertificateFile = certificate, KeyFile = key };
+
+    // One that was refused counts until it has gone.
+    private static RespConnection Served(TestProxy proxy)
+    {
+        for (int i = 0; ; i++)
+        {
+            RespConnection client = proxy.Connect();
+            try
+            {
+                if (client.Call("PING") == "+PONG\r\n") { return client; }
+            }
+            catch (IOException)
+            {
+                // Refused, and closed before it was sent.
+            }
+            client.Dispose();
+            Assert.True(i < 200, "no further client is taken");
+            Thread.Sleep(20);
+        }
+    }
 
     private static bool IsRefused(TestProxy proxy)
     {
