@@ -2,6 +2,7 @@
 // the highest option layer. Meaning and errors are the readers' business.
 using System.CommandLine;
 using System.CommandLine.Completions;
+using System.CommandLine.Help;
 using System.CommandLine.Parsing;
 using Slogger.Cli.Sites;
 using Slogger.Cli.Terminal;
@@ -43,6 +44,10 @@ internal static class CommandLine
         {
             root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options));
         }
+
+        // A path begins with / here, and shells would offer it.
+        HelpOption help = root.Options.OfType<HelpOption>().Single();
+        foreach (string windows in (string[])["/h", "/?"]) { help.Aliases.Remove(windows); }
 
         // No @file arguments: '@' may begin a value. No built-in signal handling: StopSignals does it.
         ParseResult parsed = root.Parse(args, new ParserConfiguration { ResponseFileTokenReplacer = null, EnablePosixBundling = false });

@@ -38,9 +38,14 @@ internal static class CompletionCommand
         function __slogger_complete
             set -l words (commandline -opc)
             set -l line (string join -- ' ' slogger $words[2..-1] (commandline -ct))
-            $words[1] "[suggest:"(string length -- "$line")"]" "$line" 2>/dev/null
+            set -l found ($words[1] "[suggest:"(string length -- "$line")"]" "$line" 2>/dev/null | string match -v '')
+            if set -q found[1]
+                string join -- \n $found
+            else
+                __fish_complete_path (commandline -ct)
+            end
         end
-        complete -c slogger -a '(__slogger_complete)'
+        complete -c slogger -f -a '(__slogger_complete)'
         """;
 
     /// <summary>The shells, and their scripts.</summary>

@@ -26,6 +26,13 @@ public sealed class CompletionTests
         if (expected.Length == 0) { Assert.Empty(found); }
     }
 
+    [Fact]
+    public async Task Bash_NothingMayCome_LeavesItToFiles()
+    {
+        Assert.Equal("", await BashAsync("slogger serve --data /t"));
+        Assert.DoesNotContain("/", await BashAsync("slogger completion "), StringComparison.Ordinal);
+    }
+
     // What stands behind the cursor is not looked at, and the command may be a path.
     [Fact]
     public async Task Bash_CursorInTheMiddle_CompletesWhatIsBeforeIt()
