@@ -1,4 +1,4 @@
-// The report as Markdown, in the form in which RESULTS.md keeps it.
+// The report as Markdown: a file of bench/results, as it is.
 using System.Text;
 
 namespace Slogger.Bench.Report;
@@ -8,7 +8,7 @@ internal static class MarkdownReport
     public static string Write(Results results)
     {
         var text = new StringBuilder();
-        text.AppendLine($"## {results.Machine.Date}: `{results.CommandLine}`").AppendLine();
+        text.AppendLine($"# {results.Machine.Date}: `{results.CommandLine}`").AppendLine();
         text.AppendLine($"- machine: {results.Machine.Cpu}, {results.Machine.Cores} cores, {results.Machine.MemoryGb} GB, Linux {results.Machine.Kernel}");
         text.AppendLine($"- versions: {string.Join("; ", results.Machine.Versions.Select(v => $"{v.Key}: {v.Value}"))}");
         if (results.Samples.Count > 0)
@@ -26,7 +26,7 @@ internal static class MarkdownReport
 
         foreach (IGrouping<string, Figure> suite in results.Figures.GroupBy(f => f.Suite))
         {
-            text.AppendLine($"### {suite.Key}: figures").AppendLine();
+            text.AppendLine($"## {suite.Key}: figures").AppendLine();
             text.AppendLine("| figure | value | goal | | note |").AppendLine("| --- | ---: | --- | --- | --- |");
             foreach (Figure f in suite)
             {
@@ -38,7 +38,7 @@ internal static class MarkdownReport
 
         foreach ((string title, IReadOnlyList<string> lines) in results.Tables)
         {
-            text.AppendLine($"### {title}").AppendLine().AppendJoin('\n', lines).AppendLine().AppendLine();
+            text.AppendLine($"## {title}").AppendLine().AppendJoin('\n', lines).AppendLine().AppendLine();
         }
 
         return text.ToString();
