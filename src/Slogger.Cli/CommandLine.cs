@@ -1,6 +1,8 @@
 // The commands and their options, made from OptionCatalog: System.CommandLine splits the arguments, and the texts go on as
 // the highest option layer. Meaning and errors are the readers' business.
 using System.CommandLine;
+using System.CommandLine.Completions;
+using System.CommandLine.Help;
 using System.CommandLine.Parsing;
 using Slogger.Cli.Sites;
 using Slogger.Cli.Terminal;
@@ -16,6 +18,10 @@ internal static class CommandLine
 
     public static async Task<CommandResult> RunAsync(IReadOnlyList<string> args, AppHost host)
     {
+        // The line that a shell completes.
+        string? line = args.Count > 1 && args[0].StartsWith("[suggest", StringComparison.Ordinal) ? args[^1] : null;
+        Command Build(string name, string description, IEnumerable<OptionDefinition> options) =>
+            CommandLine.Build(name, description, options, line);
         Command serve = Build("serve", "Run a proxy, in front of a Redis or with a store of its own",
             OptionCatalog.For(OptionCommands.Serve));
         Command backup = Build("backup", "Run a process of a backup site: follow a primary's shard, and take over",
@@ -31,14 +37,27 @@ internal static class CommandLine
         Command interval = Build(IntervalCommand.Name, "Change the length of versions of a running cluster", IntervalCommand.Options);
         Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
         status.Arguments.Add(address);
-        RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval };
+        Argument<string> shell = CompletionCommand.Shell;
+        Command completion = new(CompletionCommand.Name, "Print a script with which a shell completes commands and options") { shell };
+        RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval, completion };
         foreach (SiteCommand ofSites in SiteCommands.All)
         {
             root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options));
         }
 
+        // A path begins with / here, and shells would offer it.
+        HelpOption help = root.Options.OfType<HelpOption>().Single();
+        foreach (string windows in (string[])["/h", "/?"]) { help.Aliases.Remove(windows); }
+
         // No @file arguments: '@' may begin a value. No built-in signal handling: StopSignals does it.
         ParseResult parsed = root.Parse(args, new ParserConfiguration { ResponseFileTokenReplacer = null, EnablePosixBundling = false });
+        if (root.Directives.OfType<SuggestDirective>().Any(suggest => parsed.GetResult(suggest) is not null))
+        {
+            // A script of slogger completion asks what may come next.
+            await parsed.InvokeAsync(new InvocationConfiguration { Output = host.Output, Error = host.Error }).ConfigureAwait(false);
+            return CommandResult.Done;
+        }
+
         Command command = parsed.CommandResult.Command;
         if (args.Count == 0 || IsGiven(parsed, "--help"))
         {
@@ -65,29 +84,37 @@ internal static class CommandLine
             : command == leave ? await LeaveCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == interval ? await IntervalCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == restore ? await RestoreCommand.RunAsync(texts, host).ConfigureAwait(false)
+            : command == completion ? CompletionCommand.Run(parsed.GetRequiredValue(shell), host)
             : command == recover ? await RecoverCommand.RunAsync(texts, host).ConfigureAwait(false)
             : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);
     }
 
-    private static Command Build(string name, string description, IEnumerable<OptionDefinition> options)
+    private static Command Build(string name, string description, IEnumerable<OptionDefinition> options, string? line)
     {
         Command command = new(name, description);
         foreach (OptionDefinition definition in options)
         {
-            command.Options.Add(new Option<string[]>(definition.Switch)
+            Option<string[]> option = new(definition.Switch)
             {
                 Description = definition.Help,
 
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
-                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore
+                Arity = line is not null ? ArityIn(line, definition) : definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore
                     : name is StatusCommand.Name or MoveCommand.Name || SiteCommands.Find(name) is not null ? ArgumentArity.Zero
                     : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
-            });
+            };
+            string[] words = [.. definition.ValueName.Split('|').Where(word => word.All(c => char.IsAsciiLetterLower(c) || c == '-'))];
+            if (words.Length > 0) { option.CompletionSources.Add(words); }
+            command.Options.Add(option);
         }
 
         return command;
     }
+
+    // As many values as the line has, so that another option may come after the last of them.
+    private static ArgumentArity ArityIn(string line, OptionDefinition definition) => definition.Shape == OptionShape.Flag
+        ? ArgumentArity.Zero : new(1, Math.Max(1, line.Split(' ').Count(word => word == definition.Switch)));
 
     private static bool IsGiven(ParseResult parsed, string option)
         => EnclosingOptions(parsed.CommandResult).Any(known => known.Name == option && parsed.GetResult(known) is { Implicit: false });

@@ -1,5 +1,7 @@
 // --help, from OptionCatalog: grouped, wrapped to the terminal, with each option's default.
+using System.Text.Json.Serialization.Metadata;
 using Slogger.Cli.Sites;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
@@ -51,6 +53,21 @@ internal static class HelpText
         + "if a proxy, a Redis, the database or this command fails in between: the move goes on, or begins again, when they are back. "
         + "The old owner deletes its copy when the move is committed.";
 
+    // What --json writes, and when.
+    private static readonly Dictionary<string, (string When, JsonTypeInfo Report)[]> s_reports = new()
+    {
+        [StatusCommand.Name] = [(", of one that starts", ReportJson.Default.StartingReport),
+            (", with --site", SiteReportJson.Default.SiteReport)],
+        ["restore"] = [(", with --list", ReportJson.Default.VersionsReport)],
+        [MoveCommand.Name] = [(", with --list", ReportJson.Default.OwnersReport), (", with --cancel", ReportJson.Default.CancelledReport),
+            (", else", ReportJson.Default.MoveReport)],
+        [IntervalCommand.Name] = [("", ReportJson.Default.IntervalReport)],
+        [DrillCommand.Name] = [("", SiteReportJson.Default.DrillReport)],
+        [FailoverCommand.Name] = [("", SiteReportJson.Default.FailoverReport)],
+        [SwitchOverCommand.Name] = [("", SiteReportJson.Default.SwitchOverReport)],
+        [SeedCommand.Name] = [("", SiteReportJson.Default.SeedReport)],
+    };
+
     /// <summary>Writes the help of a command, or the list of commands.</summary>
     public static void Write(TextWriter output, string? command, int width)
     {
@@ -67,8 +84,8 @@ internal static class HelpText
                 output.WriteLine("  slogger serve --data /var/lib/slogger");
                 output.WriteLine("  slogger serve --redis 127.0.0.1:6379 --data /var/lib/slogger");
                 output.WriteLine("  slogger serve --redis-server redis-server --data /var/lib/slogger --listen 127.0.0.1:6380");
-                WriteOptions(output, OptionCatalog.For(OptionCommands.Serve), width);
-                WriteSources(output, width);
+                WriteOptions(output, OptionCatalog.For(OptionCommands.Serve), width, isProxy: true);
+                WriteSources(output, width, isProxy: true);
                 break;
             case "backup":
                 output.WriteLine("slogger backup: run a process of a backup site, for one shard: follow the primary's, and take "
@@ -85,8 +102,8 @@ internal static class HelpText
                 {
                     output.WriteLine(line);
                 }
-                WriteOptions(output, OptionCatalog.For(OptionCommands.Backup), width);
-                WriteSources(output, width);
+                WriteOptions(output, OptionCatalog.For(OptionCommands.Backup), width, isProxy: true);
+                WriteSources(output, width, isProxy: true);
                 break;
             case "restore":
                 output.WriteLine("slogger restore: put a Redis into the state of one version, while no proxy runs.");
@@ -101,6 +118,7 @@ internal static class HelpText
                     output.WriteLine(line);
                 }
                 WriteOptions(output, OptionCatalog.For(OptionCommands.Restore), width);
+                WriteJson(output, command, width);
                 WriteSources(output, width);
                 break;
             case "recover":
@@ -137,6 +155,7 @@ internal static class HelpText
                     output.WriteLine(line);
                 }
                 WriteOptions(output, IntervalCommand.Options, width);
+                WriteJson(output, command, width);
                 output.WriteLine();
                 output.WriteLine("Exit codes: 0 done, 1 failed, 2 wrong options.");
                 break;
@@ -153,6 +172,7 @@ internal static class HelpText
                     output.WriteLine(line);
                 }
                 WriteOptions(output, MoveOptions.All, width);
+                WriteJson(output, command, width);
                 output.WriteLine();
                 output.WriteLine("Exit codes: 0 done, 1 failed or called off, 2 wrong options.");
                 break;
@@ -164,6 +184,16 @@ internal static class HelpText
                 output.WriteLine("  slogger status --site --metadata \"postgres:Host=db2;Database=slogger\" --site-secret-file "
                     + "/etc/slogger/site-secret");
                 WriteOptions(output, StatusOptions.All, width);
+                WriteJson(output, command, width);
+                output.WriteLine();
+                output.WriteLine("Exit codes: 0 it serves, or the site is ready; 1 it starts, or does not answer; 2 wrong options.");
+                break;
+            case CompletionCommand.Name:
+                output.WriteLine("slogger completion: print a script with which a shell completes commands and options.");
+                output.WriteLine();
+                output.WriteLine("  source <(slogger completion bash)     in ~/.bashrc");
+                output.WriteLine("  source <(slogger completion zsh)      in ~/.zshrc, after compinit");
+                output.WriteLine("  slogger completion fish | source      in ~/.config/fish/config.fish");
                 break;
             default:
                 output.WriteLine("slogger: makes an unmodified Redis recoverable.");
@@ -184,6 +214,7 @@ internal static class HelpText
                 }
                 output.WriteLine();
                 output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
+                output.WriteLine("slogger completion SHELL prints a script with which bash, zsh or fish completes all of this.");
                 break;
         }
     }
@@ -196,11 +227,30 @@ internal static class HelpText
         output.WriteLine();
         foreach (string line in Wrap(command.Text, width)) { output.WriteLine(line); }
         WriteOptions(output, command.Options, width);
+        WriteJson(output, command.Name, width);
         output.WriteLine();
         output.WriteLine("Exit codes: 0 done, 1 failed or refused, 2 wrong options.");
     }
 
-    private static void WriteSources(TextWriter output, int width)
+    // The names are the reports' own.
+    private static void WriteJson(TextWriter output, string command, int width)
+    {
+        if (!s_reports.TryGetValue(command, out (string When, JsonTypeInfo Report)[]? reports)) { return; }
+        output.WriteLine();
+        output.WriteLine("With --json (milliseconds where a name ends with _ms; null is not known):");
+        if (command == StatusCommand.Name) { output.WriteLine("  the fields of DPR.INFO, of a proxy that serves"); }
+        foreach ((string when, JsonTypeInfo report) in reports)
+        {
+            string indent = "  ";
+            foreach (string line in Wrap($"{{{Report.NamesOf(report)}}}{when}", width - Indent))
+            {
+                output.WriteLine(indent + line);
+                indent = new string(' ', Indent);
+            }
+        }
+    }
+
+    private static void WriteSources(TextWriter output, int width, bool isProxy = false)
     {
         output.WriteLine();
         foreach (string line in Wrap("Each option can also be an environment variable (SLOGGER_VERSION_INTERVAL=5ms; addresses in one "
@@ -210,11 +260,21 @@ internal static class HelpText
             output.WriteLine(line);
         }
 
+        if (isProxy)
+        {
+            foreach (string line in Wrap("SIGHUP has the file of --config read again, and certificates and authorities from their files: "
+                + "options that are marked are taken up, others count from the next start on. It never ends the process.", width))
+            {
+                output.WriteLine(line);
+            }
+        }
+
         output.WriteLine("Sizes: 64mb, 1gb. Durations: 5ms, 2s, 10m.");
         output.WriteLine("Exit codes: 0 stopped in order, 1 failed while running, 2 wrong options.");
     }
 
-    private static void WriteOptions(TextWriter output, IEnumerable<OptionDefinition> options, int width)
+    private static void WriteOptions(TextWriter output, IEnumerable<OptionDefinition> options, int width,
+        bool isProxy = false)
     {
         foreach (IGrouping<string, OptionDefinition> group in options.GroupBy(option => option.Group))
         {
@@ -224,6 +284,7 @@ internal static class HelpText
             {
                 output.WriteLine($"  {option.Switch} {option.ValueName}".TrimEnd());
                 string text = option.Default is "none" or "false" or "" ? option.Help : $"{option.Help} Default: {option.Default}.";
+                if (isProxy && option.IsLive) { text += " Taken up at SIGHUP."; }
                 foreach (string line in Wrap(text, width - Indent))
                 {
                     output.WriteLine(new string(' ', Indent) + line);

@@ -1,6 +1,5 @@
 // slogger interval: changes the length of versions of a running cluster. It proposes a time in the metadata, and waits until all shards
 // have agreed. Interrupted, it leaves that to the shards, which settle it within seconds.
-using System.Globalization;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Identities;
 using Slogger.Core.Versions;
@@ -24,6 +23,7 @@ internal static class IntervalCommand
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new("to", What, "DURATION", "Length of a version from then on, 1ms to 60m.", "none", ""),
+        Report.Json(What),
         new("metadata", Where, "SPEC", "The cluster's metadata, as given to slogger serve: sqlite:PATH, postgres:CONNECTION or "
             + "sqlserver:CONNECTION. Also SLOGGER_METADATA.", "none", "") { IsSecret = true },
         new("cluster", Where, "NAME", "The cluster's name. Also SLOGGER_CLUSTER.", "default", ""),
@@ -71,7 +71,8 @@ internal static class IntervalCommand
         {
             await using IMetadataStore store = MetadataStoreFactory.Create(metadata.Text);
             await store.InitializeAsync(signals.Token).ConfigureAwait(false);
-            return await ChangeAsync(store, cluster, interval, host, signals.Token).ConfigureAwait(false);
+            return await ChangeAsync(store, cluster, interval, host, texts.Values.ContainsKey(Report.Option),
+                signals.Token).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
@@ -84,7 +85,7 @@ internal static class IntervalCommand
     }
 
     private static async Task<CommandResult> ChangeAsync(IMetadataStore store, string cluster, TimeSpan interval, AppHost host,
-        CancellationToken stop)
+        bool asJson, CancellationToken stop)
     {
         if (await store.FindClusterAsync(cluster, stop).ConfigureAwait(false) is not { } settings)
         {
@@ -117,9 +118,7 @@ internal static class IntervalCommand
                     "see slogger status; start it, or remove it with slogger leave, and give the command again")
                 : CommandResult.Failed($"another change was under way: versions are of {OptionText.FormatDuration(TimeSpan.FromMicroseconds(newest.IntervalUs))} now", "give the command again");
         }
-        double seconds = (newest.StartUs - NowUs) / 1e6;
-        host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
-            $"versions are of {OptionText.FormatDuration(interval)} from version {newest.FirstVersion} on, {(seconds > 0 ? $"in {seconds:0.0} s" : "which has begun")}"));
+        new IntervalReport(interval, newest.FirstVersion.Number, TimeSpan.FromMicroseconds(newest.StartUs - NowUs)).Write(host, asJson);
         return CommandResult.Done;
     }
 

@@ -20,8 +20,8 @@ internal static class MoveCommand
     private const string Origin = "the command line";
     private static readonly string[] Names = ["slots", "partitions", "partition"];
 
-    private sealed record Wanted(ImmutableArray<SlotRange> Slots, ShardId? To, bool Cancels, bool Lists, bool Waits, MetadataSpec Metadata,
-        string Cluster);
+    private sealed record Wanted(ImmutableArray<SlotRange> Slots, ShardId? To, bool Cancels, bool Lists, bool Waits, bool AsJson,
+        MetadataSpec Metadata, string Cluster);
 
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
     {
@@ -39,7 +39,7 @@ internal static class MoveCommand
             {
                 return CommandResult.Failed($"cluster \"{wanted.Cluster}\": {missing}", "slogger move --list shows them");
             }
-            var run = new MoveRun(metadata, partitions, wanted.Cluster, host, signals.Token);
+            var run = new MoveRun(metadata, partitions, wanted.Cluster, host, wanted.AsJson, signals.Token);
             return wanted.Lists ? await run.ListAsync().ConfigureAwait(false)
                 : wanted.Cancels ? await run.CancelAsync(wanted.Slots).ConfigureAwait(false)
                 : await run.MoveAsync(wanted.Slots, wanted.To!.Value, wanted.Waits).ConfigureAwait(false);
@@ -95,6 +95,7 @@ internal static class MoveCommand
         }
         string cluster = One("cluster") ?? host.Environment["SLOGGER_CLUSTER"] as string ?? "default";
         return errors.Count > 0 ? null
-            : new Wanted(slots, shard < 0 ? null : new ShardId(shard), cancels, lists, !Flag("no-wait"), metadata!, cluster);
+            : new Wanted(slots, shard < 0 ? null : new ShardId(shard), cancels, lists, !Flag("no-wait"), Flag(Report.Option),
+                metadata!, cluster);
     }
 }

@@ -1,4 +1,5 @@
 // Options of `slogger move`. Not in OptionCatalog: they name a metadata database, and need no data directory.
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
@@ -20,6 +21,7 @@ internal static class MoveOptions
         new("list", What, "", "Show who owns which slots, and the moves that are not finished.", "false", "") { Shape = OptionShape.Flag },
         new("no-wait", What, "", "Return when the move is planned; it goes on by itself. slogger move --list shows how far it is.",
             "false", "") { Shape = OptionShape.Flag },
+        Report.Json(What),
         new("metadata", Where, "SPEC", "The cluster's metadata, as given to slogger serve: sqlite:PATH, postgres:CONNECTION or "
             + "sqlserver:CONNECTION. Also SLOGGER_METADATA.", "none", "") { IsSecret = true },
         new("cluster", Where, "NAME", "The cluster's name. Also SLOGGER_CLUSTER.", "default", ""),

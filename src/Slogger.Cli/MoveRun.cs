@@ -12,8 +12,10 @@ namespace Slogger.Cli;
 /// <param name="partitions">How the cluster's keys fall into partitions.</param>
 /// <param name="cluster">Its name.</param>
 /// <param name="host">Where it is shown.</param>
+/// <param name="asJson">For a program.</param>
 /// <param name="stop">Ends it; a move that was planned goes on.</param>
-internal sealed class MoveRun(IMetadataStore metadata, Partitioning partitions, string cluster, AppHost host, CancellationToken stop)
+internal sealed class MoveRun(IMetadataStore metadata, Partitioning partitions, string cluster, AppHost host, bool asJson,
+    CancellationToken stop)
 {
     private static readonly TimeSpan LookPeriod = TimeSpan.FromMilliseconds(100);
 
@@ -24,12 +26,10 @@ internal sealed class MoveRun(IMetadataStore metadata, Partitioning partitions, 
     {
         OwnershipTable table = await metadata.OwnershipAsync(cluster, stop).ConfigureAwait(false);
         IReadOnlyDictionary<MoveId, string> notes = await metadata.MoveNotesAsync(cluster, stop).ConfigureAwait(false);
-        foreach (SlotRow row in table.Map.Rows)
-        {
-            string keys = partitions.KeysOf(row.Slots);
-            host.Output.WriteLine($"{Text([row.Slots])}{(keys.Length > 0 ? $" ({keys})" : "")}: shard {row.Shard}");
-        }
-        foreach (SlotMove move in table.Moves) { host.Output.WriteLine(Describe(move, notes)); }
+        new OwnersReport(partitions.Noun,
+            [.. table.Map.Rows.Select(row => new OwnerFacts($"{row.Slots}",
+                partitions.KeysOf(row.Slots) is { Length: > 0 } keys ? keys : null, row.Shard.Number))],
+            [.. table.Moves.Select(move => FactsOf(move, notes))]).Write(host, asJson);
         return CommandResult.Done;
     }
 
@@ -41,16 +41,25 @@ internal sealed class MoveRun(IMetadataStore metadata, Partitioning partitions, 
         {
             return CommandResult.Failed($"no unfinished move has any of the {Text(slots)}", "slogger move --list shows the moves");
         }
-        foreach (SlotMove move in moves)
+        List<MoveFacts> calledOff = [];
+        try
         {
-            if (!await metadata.CancelMoveAsync(cluster, move.Id, stop).ConfigureAwait(false))
+            foreach (SlotMove move in moves)
             {
-                return CommandResult.Failed($"move {move.Id.Number} of {Text(move.Slots)} has landed: shard {move.To} owns them",
-                    $"move them back: slogger move --{Text(move.Slots)} --to {move.From}");
+                if (!await metadata.CancelMoveAsync(cluster, move.Id, stop).ConfigureAwait(false))
+                {
+                    return CommandResult.Failed($"move {move.Id.Number} of {Text(move.Slots)} has landed: shard {move.To} owns them",
+                        $"move them back: slogger move --{Text(move.Slots)} --to {move.From}");
+                }
+                calledOff.Add(MoveFacts.Of(move, partitions.Noun, null) with { State = nameof(MoveState.Cancelled) });
             }
-            host.Output.WriteLine($"move {move.Id.Number} is called off: {Text(move.Slots)} stay at shard {move.From}");
+            return CommandResult.Done;
         }
-        return CommandResult.Done;
+        finally
+        {
+            // Those before one that could not be are.
+            new CancelledReport(calledOff).Write(host, asJson);
+        }
     }
 
     public async Task<CommandResult> MoveAsync(ImmutableArray<SlotRange> slots, ShardId to, bool waits)
@@ -64,14 +73,14 @@ internal sealed class MoveRun(IMetadataStore metadata, Partitioning partitions, 
             if (same is null) { return CommandResult.Failed(plan.Error!, "slogger move --list shows owners and moves"); }
             id = same.Id;
         }
-        host.Output.WriteLine($"move {id.Number}: {Text(slots)} to shard {to}");
-        host.Output.Flush();
+        if (!asJson || !waits) { ReportOf(id, slots, to, isDone: false).Write(host, asJson); }
         return waits ? await WatchAsync(id, slots, to).ConfigureAwait(false) : CommandResult.Done;
     }
 
     private async Task<CommandResult> WatchAsync(MoveId id, ImmutableArray<SlotRange> slots, ShardId to)
     {
         string shown = "";
+        TextWriter progress = Report.Progress(host, asJson);
         DateTime lastAnswer = DateTime.UtcNow;
         while (true)
         {
@@ -87,14 +96,14 @@ internal sealed class MoveRun(IMetadataStore metadata, Partitioning partitions, 
                     {
                         return CommandResult.Failed($"move {id.Number} was called off: its {partitions.Noun} stayed where they were");
                     }
-                    host.Output.WriteLine($"move {id.Number} is done: shard {to} owns {Text(slots)}, and the old copy is deleted");
+                    ReportOf(id, slots, to, isDone: true).Write(host, asJson);
                     return CommandResult.Done;
                 }
-                string now = Describe(move, notes);
+                string now = FactsOf(move, notes).Text;
                 if (now != shown)
                 {
-                    host.Output.WriteLine(now);
-                    host.Output.Flush();
+                    progress.WriteLine(now);
+                    progress.Flush();
                 }
                 shown = now;
             }
@@ -106,18 +115,11 @@ internal sealed class MoveRun(IMetadataStore metadata, Partitioning partitions, 
         }
     }
 
-    private string Describe(SlotMove move, IReadOnlyDictionary<MoveId, string> notes)
-    {
-        string state = move.State switch
-        {
-            MoveState.Planned => $"shard {move.From} serves, its keys are being copied",
-            MoveState.Leaving => "the last changes are being copied, requests wait",
-            MoveState.Landed => $"shard {move.To} serves; the old copy is deleted when the move is committed",
-            _ => $"called off, what was copied is being deleted at shard {move.To}",
-        };
-        string note = notes.GetValueOrDefault(move.Id, "");
-        return $"move {move.Id.Number}: {Text(move.Slots)} from shard {move.From} to shard {move.To}: {state}{(note.Length > 0 ? $" ({note})" : "")}";
-    }
+    private MoveFacts FactsOf(SlotMove move, IReadOnlyDictionary<MoveId, string> notes) =>
+        MoveFacts.Of(move, partitions.Noun, notes.GetValueOrDefault(move.Id));
 
-    private string Text(ImmutableArray<SlotRange> slots) => $"{partitions.Noun} {string.Join(',', slots)}";
+    private MoveReport ReportOf(MoveId id, ImmutableArray<SlotRange> slots, ShardId to, bool isDone) =>
+        new(id.Number, partitions.Noun, MoveFacts.RangesOf(slots), to.Number, isDone);
+
+    private string Text(ImmutableArray<SlotRange> slots) => $"{partitions.Noun} {MoveFacts.RangesOf(slots)}";
 }

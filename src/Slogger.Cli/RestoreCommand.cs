@@ -48,10 +48,18 @@ internal static class RestoreCommand
             }
 
             options = WithStore(options, data.Store);
-            ProxyExit exit = options.List ? await OfflineRestore.ListAsync(options, host.Output, signals.Token).ConfigureAwait(false)
+            ProxyExit exit = options.List ? await ListAsync(options, host, signals.Token).ConfigureAwait(false)
                 : await host.Restore(options, log, signals.Token).ConfigureAwait(false);
             return exit.IsDone ? CommandResult.Done : CommandResult.Failed(exit.Problem!, exit.Remedy);
         }
+    }
+
+    private static async Task<ProxyExit> ListAsync(RestoreOptions options, AppHost host, CancellationToken stop)
+    {
+        List<RestorableVersions> versions = [];
+        ProxyExit exit = await OfflineRestore.ListAsync(options, versions.Add, stop).ConfigureAwait(false);
+        if (exit.IsDone) { new VersionsReport(versions).Write(host, options.Json); }
+        return exit;
     }
 
     // The directory's own cluster and shard, and its own store where the options name none.

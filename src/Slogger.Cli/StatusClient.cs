@@ -53,7 +53,7 @@ internal static class StatusClient
         catch (OperationCanceledException)
         {
             return Failure($"{address} does not answer within {Patience.TotalSeconds:0} s",
-                "look at the proxy's log; is it the right address?");
+                "it may be starting, which slogger status --data DIR shows; look at its log, and whether it is the right address");
         }
         catch (SocketException e)
         {

@@ -58,7 +58,7 @@ internal static class StatusCommand
         {
             target = new Target(address, texts.Values.ContainsKey("tls") || caFile is not null || credentials.TakesAnyCertificate, "");
         }
-        else if (!TryFind(data, host, out Target? found, out CommandResult? failure))
+        else if (!TryFind(data, host, texts.Values.ContainsKey(Report.Option), out Target? found, out CommandResult? failure))
         {
             return failure!;
         }
@@ -73,7 +73,7 @@ internal static class StatusCommand
             return CommandResult.Failed(answer.Problem + target.Found, answer.Remedy);
         }
 
-        if (texts.Values.ContainsKey("json"))
+        if (texts.Values.ContainsKey(Report.Option))
         {
             host.Output.WriteLine(StatusReport.ToJson(fields));
         }
@@ -85,7 +85,7 @@ internal static class StatusCommand
         return CommandResult.Done;
     }
 
-    private static bool TryFind(string? data, AppHost host, out Target? target, out CommandResult? failure)
+    private static bool TryFind(string? data, AppHost host, bool asJson, out Target? target, out CommandResult? failure)
     {
         (target, failure) = (null, null);
         string path = Path.GetFullPath(data ?? host.Environment["SLOGGER_DATA"] as string ?? ServeOptionsReader.DefaultDataDirectory);
@@ -99,7 +99,19 @@ internal static class StatusCommand
         if (ProxyRecord.Read(path) is not { } record)
         {
             bool used = File.Exists(Path.Combine(path, StoreRecord.FileName));
-            failure = used
+            DirectoryOwner? owner = DataDirectory.OwnerOf(path) is { } known && IsAlive(known.Pid) ? known : null;
+            if (owner is { IsProxy: true })
+            {
+                StartingOf(path, owner).Write(host, asJson);
+                failure = CommandResult.Failed("the proxy starts, and serves nobody yet",
+                    "wait; its log says what it does, and when it is ready");
+                return false;
+            }
+
+            failure = owner is not null
+                ? CommandResult.Failed($"no proxy runs on the data directory {path}: slogger restore (process {owner.Pid}) uses it",
+                    "wait until that has ended, and start a proxy with slogger serve")
+                : used
                 ? CommandResult.Failed($"no proxy runs on the data directory {path}", "start one with slogger serve")
                 : CommandResult.Failed($"{path} is not a data directory of Slogger: it has no {StoreRecord.FileName}", other);
             return false;
@@ -117,6 +129,22 @@ internal static class StatusCommand
         target = new Target(Reachable(address), tls,
             $" (address from {Path.Combine(path, ProxyRecord.FileName)}, written by process {record.Pid}{(IsAlive(record.Pid) ? "" : ", which no longer runs")})");
         return true;
+    }
+
+    private static StartingReport StartingOf(string path, DirectoryOwner owner)
+    {
+        StoreRecord? store = null;
+        try
+        {
+            store = StoreRecord.Read(path);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException or InvalidDataException)
+        {
+            // It is being written, or not ours to read.
+        }
+
+        return new(store?.Cluster, store?.Shard, StartingReport.Starting, owner.Pid,
+            Math.Max(0, (long)(DateTimeOffset.UtcNow - owner.Since).TotalSeconds));
     }
 
     // A proxy that listens on every interface is reached at the loopback one.

@@ -1,5 +1,6 @@
 // The options of slogger status. They are its own: it needs an address and perhaps a password, not a proxy's configuration.
 using Slogger.Cli.Sites;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
@@ -12,7 +13,7 @@ internal static class StatusOptions
     public static readonly IReadOnlyList<OptionDefinition> All =
     [
         new("data", Group, "DIR", "Find the proxy by its data directory.", "SLOGGER_DATA, then slogger-data in the current directory", ""),
-        new("json", Group, "", "Print every field as JSON, for programs.", "", "") { Shape = OptionShape.Flag },
+        Report.Json(Group),
         new("user", Group, "NAME", "ACL user, where Redis asks for a password.", "Redis's user default", ""),
         new("password-file", Group, "FILE", "File whose first line is the password.", "none", ""),
         new("tls", Group, "", "Connect over TLS; implied where --data finds a proxy that listens with TLS only.", "",

@@ -86,7 +86,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     /// <summary>Clients whose next request is held.</summary>
     public HeldClients Held { get; }
 
-    public FrontEndLimits Limits { get; }
+    /// <summary>Other ones hold from the next client, reply and request on. On the loop's thread.</summary>
+    public FrontEndLimits Limits { get; set; }
 
     // ---- The parts ----
 

@@ -24,6 +24,17 @@ public sealed record GrpcTls
     /// <summary>The peer's certificate is one of these: SHA-256 in hexadecimal digits, colons allowed. Default: none given.</summary>
     public IReadOnlyList<string> Thumbprints { get; init; } = [];
 
+    /// <summary>What goes in its place by now; itself, if nothing does.</summary>
+    internal GrpcTls Newest => _successor?.Newest ?? this;
+
+    /// <summary>Has every server and channel that goes by this go by another from the next connection on.</summary>
+    public void Replace(GrpcTls by)
+    {
+        ArgumentNullException.ThrowIfNull(by);
+        GrpcTls newest = Newest;
+        if (!ReferenceEquals(by.Newest, newest)) { newest._successor = by; }
+    }
+
     /// <summary>Whether a server wants a certificate of its clients: where it has something to hold it against.</summary>
     internal bool IsPeerChecked => Authorities.Count > 0 || Thumbprints.Count > 0;
 
@@ -86,6 +97,7 @@ public sealed record GrpcTls
     };
 
     private SslStreamCertificateContext? _context;
+    private volatile GrpcTls? _successor;
 
     private SslStreamCertificateContext Context(X509Certificate2 certificate) =>
         SslStreamCertificateContext.Create(certificate, [.. Chain], offline: true);

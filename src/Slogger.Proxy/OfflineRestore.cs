@@ -26,6 +26,13 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy;
 
+/// <summary>Versions that can be restored, and have one state: mostly one, more if nothing was done in the later ones.</summary>
+/// <param name="First">The first.</param>
+/// <param name="Last">The last.</param>
+/// <param name="Closed">When the last was closed; null: not known.</param>
+/// <param name="IsCommitted">Whether they are in the recorded cut.</param>
+public sealed record RestorableVersions(long First, long Last, DateTimeOffset? Closed, bool IsCommitted);
+
 /// <summary>Puts a Redis into the state of one version while no proxy runs.</summary>
 public static class OfflineRestore
 {
@@ -38,18 +45,19 @@ public static class OfflineRestore
         return UseAsync(options, (past, points) => RestoreAsync(options, log, past, points, stop), stop);
     }
 
-    /// <summary>Writes a line for each version that can be restored, oldest first. Else as <see cref="RunAsync"/>.</summary>
-    public static Task<ProxyExit> ListAsync(RestoreOptions options, TextWriter output, CancellationToken stop)
+    /// <summary>Finds the versions that can be restored, oldest first. Else as <see cref="RunAsync"/>.</summary>
+    public static Task<ProxyExit> ListAsync(RestoreOptions options, Action<RestorableVersions> found, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
-        ArgumentNullException.ThrowIfNull(output);
+        ArgumentNullException.ThrowIfNull(found);
         return UseAsync(options, (past, points) =>
         {
             foreach (ListedVersions listed in points.All())
             {
                 stop.ThrowIfCancellationRequested();
-                string versions = listed.First == listed.Last ? $"{listed.Last}" : $"{listed.First} to {listed.Last}";
-                output.WriteLine($"{versions}{Closed(listed.Time)}{(listed.First > past.Cut.Version ? ", not committed" : "")}");
+                found(new(listed.First.Number, listed.Last.Number,
+                    listed.Time.Bits == 0 ? null : DateTimeOffset.UnixEpoch.AddMicroseconds(listed.Time.Microseconds),
+                    listed.First <= past.Cut.Version));
             }
             return Task.FromResult(ProxyExit.Done);
         }, stop);

@@ -25,14 +25,16 @@ public static class ProxyHost
     /// Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>; this calls
     /// <see cref="ProxyRecord.Publish"/> once it listens. Expected failures are returned, not thrown.
     /// </summary>
-    public static Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop) => RunAsync(options, log, null, stop);
+    public static Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop) =>
+        RunAsync(options, log, null, stop);
 
     /// <summary>The same, for a process that works on its shard by itself: <paramref name="listening"/> is given the way to it, and the
     /// addresses that it has, when it listens. Its store is embedded. <paramref name="other"/> may make another shard than the options ask
-    /// for: tests have such. <paramref name="site"/> is what it takes for two sites.</summary>
+    /// for: tests have such. <paramref name="site"/> is what it takes for two sites. By <paramref name="live"/> come limits and
+    /// certificates that change meanwhile.</summary>
     internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log,
         Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop,
-            Func<ServeOptions, VersionedShard?>? other = null, SitePorts? site = null)
+            Func<ServeOptions, VersionedShard?>? other = null, SitePorts? site = null, LiveOptions? live = null)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -93,13 +95,8 @@ public static class ProxyHost
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }
             await using IAsyncDisposable? control = await ServeSiteAsync().ConfigureAwait(false);
-            var limits = new FrontEndLimits
-            {
-                MaxClients = options.MaxClients,
-                ClientOutputBytes = options.ClientOutputLimitBytes,
-                TotalOutputBytes = options.OutputMemoryLimitBytes,
-            };
-            using var loop = new FrontEndLoop(poller, versioned?.Connector ?? Connector(passedTo!.Endpoint), shard, limits);
+            using var loop = new FrontEndLoop(
+                poller, versioned?.Connector ?? Connector(passedTo!.Endpoint), shard, LimitsOf(options));
             var ended = new TaskCompletionSource<ProxyExit>(TaskCreationOptions.RunContinuationsAsynchronously);
             var thread = new Thread(() =>
             {
@@ -128,6 +125,7 @@ public static class ProxyHost
                 (clear, told, peer, local) => loop.Post(() => loop.Admit(clear, told, peer, local)),
                     options.Site.Lease is null ? null : () => versioned?.MayTell != false, log.Warn)
                 : null;
+            using IDisposable? changes = live?.Add(TakeUp);
             ProxyRecord.Publish(options.DataDirectory, bound, tlsBound);
             log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))} ({poller.Name})");
             if (versioned is FasterShard faster) { listening?.Invoke(faster, bound); }
@@ -143,6 +141,29 @@ public static class ProxyHost
             loop.Stop();
             ProxyExit exit = await ended.Task.ConfigureAwait(false);
             return versioned is { Failure.IsCompleted: true } ? await versioned.Failure.ConfigureAwait(false) : exit;
+
+            // Certificates first: where one cannot be used nothing is changed.
+            string? TakeUp(ServeOptions again)
+            {
+                try
+                {
+                    SslServerAuthenticationOptions? served = tlsListener is null || again.ClientTls is not { } clients ? null
+                        : TlsBridge.ServerOptions(clients);
+                    IStoreConnector? store = options.RedisTls is null ? null : versioned?.Connector ?? Connector(passedTo!.Endpoint);
+                    if (served is not null) { tlsListener!.Renew(served, again.MaxClients); }
+                    FrontEndLimits changed = LimitsOf(again);
+                    loop.Post(() =>
+                    {
+                        loop.Limits = changed;
+                        if (store is not null) { loop.Store = store; }
+                    });
+                    return null;
+                }
+                catch (UnusableCertificateException e)
+                {
+                    return e.Message;
+                }
+            }
 
             // The process may go on after it: what has started is not left behind.
             async Task<IAsyncDisposable?> ServeSiteAsync()
@@ -188,6 +209,13 @@ public static class ProxyHost
             }
         }
     }
+
+    private static FrontEndLimits LimitsOf(ServeOptions options) => new()
+    {
+        MaxClients = options.MaxClients,
+        ClientOutputBytes = options.ClientOutputLimitBytes,
+        TotalOutputBytes = options.OutputMemoryLimitBytes,
+    };
 
     // However this ends, nothing of the loop is given back while its thread may still use it: that is native memory, and the process may go
     // on.

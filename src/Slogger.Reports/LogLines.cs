@@ -48,8 +48,11 @@ public static class LogLines
 /// <param name="least">Least level that is written.</param>
 public abstract class LineLogger(LogLevel least) : ILogger
 {
+    /// <summary>Least level that is written. May change at any time.</summary>
+    public LogLevel Least { get; set; } = least;
+
     /// <inheritdoc />
-    public virtual bool IsEnabled(LogLevel logLevel) => logLevel >= least && logLevel != LogLevel.None;
+    public virtual bool IsEnabled(LogLevel logLevel) => logLevel >= Least && logLevel != LogLevel.None;
 
     /// <inheritdoc />
     public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception,

@@ -105,6 +105,7 @@ public sealed class CommandCounts
     /// <summary>A command that is on its way.</summary>
     public readonly struct Sending(CommandCounts counts, string name) : IDisposable
     {
+        /// <inheritdoc />
         public void Dispose()
         {
             lock (counts._gate)

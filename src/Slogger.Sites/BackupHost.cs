@@ -22,13 +22,18 @@ internal static class BackupHost
 {
     private static Task? s_ready;
 
+    /// <summary>As the other, with options that stay as they are.</summary>
+    public static Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop) =>
+        RunAsync(options, new(log), log, stop);
+
     /// <summary>Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>. Expected failures are
-    /// returned.</summary>
-    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop)
+    /// returned. By <paramref name="live"/> come limits and certificates that change meanwhile.</summary>
+    public static async Task<ProxyExit> RunAsync(ServeOptions options, LiveOptions live, ILogger log, CancellationToken stop)
     {
         await Rehearsal.ClearAsync(options).ConfigureAwait(false);
         (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(options.Site);
         if (failed is not null) { return failed; }
+        using IDisposable changes = live.Add(again => credentials!.Renew(again.Site));
         (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
         if (failed is not null) { return failed; }
         Task ready = !options.Site.Rehearses ? Task.CompletedTask
@@ -52,6 +57,6 @@ internal static class BackupHost
                 return await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata,
                     starting).ConfigureAwait(false);
             },
-        }).ConfigureAwait(false);
+        }, live: live).ConfigureAwait(false);
     }
 }

@@ -19,21 +19,30 @@ public static class PrimaryHost
 {
     /// <summary>Serves until cancelled, then stops in order, as
     /// <see cref="ProxyHost.RunAsync(ServeOptions, ILogger, CancellationToken)"/>.</summary>
-    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop)
+    public static Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop) =>
+        RunAsync(options, new(log), log, stop);
+
+    /// <summary>The same; by <paramref name="live"/> come limits and certificates that change meanwhile.</summary>
+    public static async Task<ProxyExit> RunAsync(ServeOptions options, LiveOptions live, ILogger log, CancellationToken stop)
     {
+        ArgumentNullException.ThrowIfNull(live);
         ArgumentNullException.ThrowIfNull(options);
         await Rehearsal.ClearAsync(options).ConfigureAwait(false);
         SiteOptions site = options.Site;
-        if (site is { Backups.IsEmpty: true, Listen: null }) { return await ProxyHost.RunAsync(options, log, stop).ConfigureAwait(false); }
+        if (site is { Backups.IsEmpty: true, Listen: null })
+        {
+            return await ProxyHost.RunAsync(options, log, null, stop, live: live).ConfigureAwait(false);
+        }
         (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(site);
         if (failed is not null) { return failed; }
+        using IDisposable changes = live.Add(again => credentials!.Renew(again.Site));
         using var ways = new ShipWays(options, credentials!);
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
         {
             Backups = ways.All,
             Serve = site.Listen is { } listen ? (primary, metadata, starting) =>
                 ServeAsync(options, listen, credentials!, primary, metadata, starting) : null,
-        }).ConfigureAwait(false);
+        }, live: live).ConfigureAwait(false);
     }
 
     /// <summary>Has commands of two sites reach a primary's shard.</summary>

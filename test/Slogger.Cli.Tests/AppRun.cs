@@ -19,7 +19,7 @@ internal sealed record AppRun(int ExitCode, string Output, string Error, ServeOp
             Output = output,
             Error = TextWriter.Synchronized(error),
             Environment = (IDictionary?)environment ?? new Dictionary<string, string>(),
-            Serve = (options, _, _) =>
+            Serve = (options, _, _, _) =>
             {
                 served = options;
                 whileServing?.Invoke(options);

@@ -14,10 +14,11 @@ public sealed class PackageTests : IDisposable
     {
         string package = await _project.PackAsync("Slogger.Client");
         foreach (string file in (string[])["lib/net10.0/Slogger.Client.dll", "lib/net10.0/Slogger.Client.xml",
-            "lib/net10.0/Slogger.Core.dll", "lib/net10.0/Slogger.Resp.dll", "README.md"])
+            "lib/net10.0/Slogger.Core.dll", "lib/net10.0/Slogger.Core.xml", "lib/net10.0/Slogger.Resp.dll", "lib/net10.0/Slogger.Resp.xml"])
         {
             Assert.Contains(file, PackedProject.FilesOf(package));
         }
+        PackedProject.AssertComplete(package, "lib/net10.0/");
 
         // Nothing that is not on NuGet, and no upper bounds.
         KeyValuePair<string, string> dependency = Assert.Single(PackedProject.DependenciesOf(package));

@@ -22,6 +22,8 @@ public sealed class PackageTests : IDisposable
             Assert.Contains("lib/net10.0/" + file, files);
         }
 
+        PackedProject.AssertComplete(package, "lib/net10.0/");
+
         // These are in the client's package.
         Assert.DoesNotContain("lib/net10.0/Slogger.Core.dll", files);
         Assert.DoesNotContain("lib/net10.0/Slogger.Resp.dll", files);

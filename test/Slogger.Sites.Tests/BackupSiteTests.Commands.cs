@@ -52,6 +52,13 @@ public sealed partial class BackupSiteTests
         return new(code, output.ToString(), error.ToString());
     }
 
+    // All that a program reads; the steps are beside it.
+    private static JsonElement FactsOf(Run run)
+    {
+        using JsonDocument json = JsonDocument.Parse(run.Output);
+        return json.RootElement.Clone();
+    }
+
     // While a command still writes. The writer that threads share locks itself.
     private static string TextOf(StringWriter text, TextWriter shared)
     {
@@ -106,6 +113,9 @@ public sealed partial class BackupSiteTests
         Run again = await SloggerAsync(["failover", Attest, .. Site]);
         Assert.Equal(0, again.ExitCode);
         Assert.Contains("is the primary already", again.Output, StringComparison.Ordinal);
+        JsonElement before = FactsOf(await SloggerAsync(["failover", Attest, "--json", .. Site]));
+        Assert.True(before.GetProperty("was_over_before").GetBoolean());
+        Assert.Equal(site.Final!.Value.Version.Number, before.GetProperty("from").GetProperty("version").GetInt64());
         // And the site that was deposed has nothing to take over with.
         Run wrong = await SloggerAsync("failover", Attest, "--metadata", PrimarySpec, "--cluster", "c");
         Assert.Equal(1, wrong.ExitCode);
@@ -142,6 +152,26 @@ public sealed partial class BackupSiteTests
         Assert.Matches("RPO: at least [0-9.]+ ms are lost\\. Everything up to version", run.Output);
         Assert.Contains("What the primary did after that is not known: with --primary-metadata its database is asked", run.Output,
             StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public async Task FailoverCommand_ForAProgram_IsOneObjectAndTheStepsAreOnStderr()
+    {
+        await WriteAsync(new Random(30), 50);
+        Run run = await SloggerAsync(["failover", Attest, "--json", .. Site]);
+        Assert.True(run.ExitCode == 0, run.Error + run.Output);
+        Assert.Contains("all shards are open", run.Error, StringComparison.Ordinal);
+        JsonElement facts = FactsOf(run);
+        SiteState site = await _metadata.SiteAsync("c");
+        Assert.Equal((false, (long)site.Epoch.Number, Streams, Streams), (facts.GetProperty("was_over_before").GetBoolean(),
+            facts.GetProperty("site_epoch").GetInt64(), facts.GetProperty("shards").GetInt32(),
+            facts.GetProperty("shards_taken").GetInt32()));
+        double rto = facts.GetProperty("rto_ms").GetDouble(), parts =
+            facts.GetProperty("rto_parts").EnumerateArray().Sum(p => p.GetProperty("took_ms").GetDouble());
+        Assert.InRange(parts, rto - 1, rto + 1);
+        Assert.True(facts.GetProperty("rpo_ms").GetDouble() >= 0);
+        Assert.Contains("--primary-metadata", facts.GetProperty("unasked").GetString(), StringComparison.Ordinal);
+        Assert.Equal(JsonValueKind.Null, facts.GetProperty("primary").ValueKind);
     }
 
     [Fact]
@@ -463,6 +493,17 @@ public sealed partial class BackupSiteTests
         Assert.Contains("corrected by the last failover here, which took", corrected.Output, StringComparison.Ordinal);
         double estimate = (await _metadata.TakeoverTimesAsync("c")).Drill.TotalMilliseconds + 15_000;
         Assert.InRange(Number(corrected.Output, "([0-9.]+) ms to take over"), estimate - 0.1, estimate + 0.1);
+        Run program = await SloggerAsync(["drill", "--json", .. Site]);
+        Assert.Equal((0, ""), (program.ExitCode, program.Error));
+        JsonElement facts = FactsOf(program);
+        Assert.True(facts.GetProperty("would_succeed").GetBoolean());
+        JsonElement keeps = facts.GetProperty("keeps"), takes = facts.GetProperty("takes");
+        Assert.Equal(held.Version.Number, keeps.GetProperty("from").GetProperty("version").GetInt64());
+        Assert.Equal(Streams, keeps.GetProperty("streams").GetArrayLength());
+        Assert.Equal(takes.GetProperty("rto_ms").GetDouble(), takes.GetProperty("looked_ms").GetDouble()
+            + takes.GetProperty("rehearsed_ms").GetDouble() + takes.GetProperty("takeover_ms").GetDouble(), tolerance: 0.01);
+        Assert.Equal(noted + 15_000, takes.GetProperty("last_failover_ms").GetDouble(), tolerance: 0.01);
+        Assert.All(facts.GetProperty("logs").EnumerateArray(), l => Assert.Equal(JsonValueKind.Null, l.GetProperty("flaw").ValueKind));
         SiteState after = await _metadata.SiteAsync("c");
         Assert.Equal((before.Epoch, before.Role), (after.Epoch, after.Role));
         Assert.Equal(before.Streams, after.Streams);
@@ -490,6 +531,11 @@ public sealed partial class BackupSiteTests
         Assert.Contains("shard 2: cannot be brought to", run.Output, StringComparison.Ordinal);
         Assert.Contains("shard 1: whole up to", run.Output, StringComparison.Ordinal);
         Assert.Contains("slogger seed --shard", run.Error, StringComparison.Ordinal);
+        Run program = await SloggerAsync(["drill", "--json", .. Site]);
+        Assert.Equal((1, run.Error), (program.ExitCode, program.Error));
+        Assert.False(FactsOf(program).GetProperty("would_succeed").GetBoolean());
+        Assert.Contains(FactsOf(program).GetProperty("logs").EnumerateArray(), l => l.GetProperty("shard").GetString() == "2"
+            && l.GetProperty("flaw").GetString() is { Length: > 0 });
     }
 
     [Fact]
@@ -533,6 +579,10 @@ public sealed partial class BackupSiteTests
         Run all = await SloggerAsync(["seed", .. Site]);
         Assert.True(all.ExitCode == 0, all.Error);
         Assert.Contains("all streams follow", all.Output, StringComparison.Ordinal);
+        JsonElement followed = FactsOf(await SloggerAsync(["seed", "--json", .. Site]));
+        Assert.Equal((true, Streams),
+            (followed.GetProperty("can_take_over").GetBoolean(), followed.GetProperty("streams").GetArrayLength()));
+        Assert.All(followed.GetProperty("streams").EnumerateArray(), s => Assert.True(s.GetProperty("is_done").GetBoolean()));
         Run unknown = await SloggerAsync(["seed", "--shard", "3", .. Site]);
         Assert.Contains("there is no shard 3", unknown.Error, StringComparison.Ordinal);
         Run run = await SloggerAsync(["seed", "--shard", "1", "--no-wait", "--primary-metadata", PrimarySpec, .. Site]);
@@ -541,6 +591,10 @@ public sealed partial class BackupSiteTests
         Assert.Equal((2L, StreamPhase.Empty), ((await _metadata.SiteAsync("c")).Streams[1] is var s ? (s.Generation, s.Phase) : default));
         // And the primary's process of that shard was told to ship, and no other.
         Assert.Equal([false, true, false], _primaries.Select(p => p.IsAttached));
+        JsonElement again = FactsOf(await SloggerAsync(["seed", "--shard", "1", "--no-wait", "--json", .. Site]));
+        JsonElement anew = Assert.Single(again.GetProperty("reseeded").EnumerateArray());
+        Assert.Equal((1, false, JsonValueKind.Null), (anew.GetProperty("shard").GetInt32(), again.GetProperty("can_take_over").GetBoolean(),
+            again.GetProperty("follows_epoch").ValueKind));
     }
 
     // The site's processes follow another one's watermark; it may come and go.

@@ -1,6 +1,7 @@
 // slogger switchover, between these tests' primaries and their backup site.
 using System.Diagnostics;
 using System.Net;
+using System.Text.Json;
 using Slogger.Cli;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Identities;
@@ -46,8 +47,12 @@ public sealed partial class BackupSiteTests
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         Assert.Contains("nothing is lost", run.Output, StringComparison.Ordinal);
         await AssertSwitchedAsync(primary);
-        Run again = await SloggerAsync(["switchover", .. Both]);
+        Run again = await SloggerAsync(["switchover", "--json", .. Both]);
         Assert.True(again.ExitCode == 0, again.Error + again.Output);
+        JsonElement facts = FactsOf(again);
+        SiteState site = await _metadata.SiteAsync("c");
+        Assert.Equal((false, (long)site.Epoch.Number, site.Final!.Value.Version.Number), (facts.GetProperty("is_called_off").GetBoolean(),
+            facts.GetProperty("site_epoch").GetInt64(), facts.GetProperty("from").GetProperty("version").GetInt64()));
     }
 
     [Fact]

@@ -45,6 +45,48 @@ public sealed class SiteCredentialsTests : IDisposable
         Assert.Equal(StatusCode.Unavailable, await CallAsync(server, SiteCredentials.None));
     }
 
+    // As an operator rotates them: both sides take both authorities, then each its new certificate, then the old authority goes.
+    [Fact]
+    public async Task Renew_CertificatesOfAnotherAuthority_HoldFromTheNextConnectionOn()
+    {
+        (string ca, string cert, string key) = Issue("ours");
+        (string newCa, string newCert, string newKey) = Issue("newer");
+        string both = Write("both", await File.ReadAllTextAsync(ca) + "\n" + await File.ReadAllTextAsync(newCa));
+        SiteCredentials serves = Load(null, cert, key, ca), calls = Load(null, cert, key, ca);
+        await using GrpcServer server = await ServeAsync(serves);
+        using GrpcChannel channel = calls.Open(ListenAddress.Tcp("127.0.0.1", server.EndPoint.Port));
+        Assert.Equal(StatusCode.OK, await CallAsync(channel));
+        // One side alone.
+        Assert.Null(serves.Renew(newCert, newKey, newCa));
+        Assert.NotEqual(StatusCode.OK, await CallAsync(server, calls));
+        // The connection that is there goes on, for those who call over it.
+        Assert.Equal(StatusCode.OK, await CallAsync(channel));
+        Assert.Null(serves.Renew(newCert, newKey, both));
+        Assert.Null(calls.Renew(cert, key, both));
+        Assert.Equal(StatusCode.OK, await CallAsync(channel));
+        Assert.Equal(StatusCode.OK, await CallAsync(server, calls));
+        Assert.Null(calls.Renew(newCert, newKey, newCa));
+        Assert.Null(serves.Renew(newCert, newKey, newCa));
+        Assert.Equal(StatusCode.OK, await CallAsync(channel));
+        Assert.Equal(StatusCode.Unauthenticated, await CallAsync(server, Load(null, cert, key, newCa)));
+    }
+
+    [Fact]
+    public async Task Renew_NoGoodOrLessIsAsked_ChangesNothingAndSaysWhy()
+    {
+        (string ca, string cert, string key) = Issue("ours");
+        (_, _, string otherKey) = Issue("others");
+        SiteCredentials ours = Load(null, cert, key, ca);
+        await using GrpcServer server = await ServeAsync(ours);
+        Assert.Contains("cannot be used", ours.Renew(cert, otherKey, ca), StringComparison.Ordinal);
+        // Whoever reaches it would be let in.
+        Assert.Contains("counts from the next start on", ours.Renew(cert, key, null), StringComparison.Ordinal);
+        Assert.Contains("counts from the next start on", ours.Renew(null, null, ca), StringComparison.Ordinal);
+        Assert.Equal(StatusCode.Unauthenticated, await CallAsync(server, Load(null, null, null, ca)));
+        Assert.Equal(StatusCode.OK, await CallAsync(server, ours));
+        Assert.Null(SiteCredentials.None.Renew(cert, key, ca));
+    }
+
     [Fact]
     public void OpenTo_FarAddressWithoutCredentials_IsRefusedWithWhatToGive()
     {
@@ -101,6 +143,11 @@ public sealed class SiteCredentialsTests : IDisposable
     private static async Task<StatusCode> CallAsync(GrpcServer server, SiteCredentials credentials)
     {
         using GrpcChannel channel = credentials.Open(ListenAddress.Tcp("127.0.0.1", server.EndPoint.Port));
+        return await CallAsync(channel);
+    }
+
+    private static async Task<StatusCode> CallAsync(GrpcChannel channel)
+    {
         try
         {
             await channel.CallAsync(SiteControlMethods.Attach, new(), new() { Timeout = TimeSpan.FromSeconds(20) });

@@ -1,7 +1,6 @@
 // slogger drill: shows what a failover would come to, and that it would succeed, while everything goes on. What is measured and what is
 // estimated of it is said.
 using System.Diagnostics;
-using System.Globalization;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
@@ -36,6 +35,7 @@ internal static class DrillCommand
             + "into that, and compares it with the store that follows, key by key. Takes as long as a restore, and the memory and disk of "
             + "one more store; readers and the primary do not wait for it.", "", "") { Shape = OptionShape.Flag },
         Patience.Option("How much is tried"),
+        Report.Json("How much is tried"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
     ];
 
@@ -57,7 +57,8 @@ internal static class DrillCommand
                 {
                     await using SiteAccess site = await SiteAccess.OpenAsync(
                         spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-                    return await RunAsync(site, arguments.Flag(Restore), host, patience, signals.Token).ConfigureAwait(false);
+                    return await RunAsync(site, arguments.Flag(Restore), arguments.Flag(Report.Option), host, patience,
+                        signals.Token).ConfigureAwait(false);
                 },
                 signals.Token).ConfigureAwait(false);
         }
@@ -72,8 +73,8 @@ internal static class DrillCommand
         }
     }
 
-    private static async Task<CommandResult> RunAsync(SiteAccess site, bool restores, AppHost host, Patience patience,
-        CancellationToken stop)
+    private static async Task<CommandResult> RunAsync(SiteAccess site, bool restores, bool asJson, AppHost host,
+        Patience patience, CancellationToken stop)
     {
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
         if (state.Role != SiteRole.Backup)
@@ -105,91 +106,58 @@ internal static class DrillCommand
 
         // ---- What it would keep ----
         V1.StreamStatus least = streams.MinBy(s => SiteText.Of(s!.Held))!;
-        WorldPoint final = SiteText.Of(least.Held);
-        foreach (V1.StreamStatus? s in streams)
-        {
-            host.Output.WriteLine($"shard {state.NameOf(s!.Shard)}: holds {SiteText.Of(s.Held)}, the store is at {SiteText.Of(s.Applied)}{(s.SilentUs < 0 ? ", its primary was never heard" : $", its primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(s.SilentUs))} ago")}");
-        }
-        host.Output.WriteLine($"a failover now would go on from {final}, the newest recorded cut that all shards hold");
-        if (SiteText.TimeOf(least.HeldTime) is { } time)
-        {
-            DateTimeOffset newest = streams.Select(s => SiteText.TimeOf(s!.DurableTime) ?? time).Max();
-            host.Output.WriteLine(
-                $"RPO (measured): {SiteText.Window(time, newest)} would be lost. Kept: up to {SiteText.Time(time)}. "
-                + $"Come here: up to {SiteText.Time(newest)}. What the primary did since is not known here.");
-        }
+        DateTimeOffset? kept = SiteText.TimeOf(least.HeldTime);
+        DateTimeOffset? newest = kept is { } time ? streams.Select(s => SiteText.TimeOf(s!.DurableTime) ?? time).Max() : null;
+        var keeps = new KeptFacts(
+            [.. streams.Select(s => new HeldFacts(state.NameOf(s!.Shard), SiteText.Of(s.Held), SiteText.Of(s.Applied),
+                s.SilentUs < 0 ? null : TimeSpan.FromMicroseconds(s.SilentUs)))],
+            SiteText.Of(least.Held), SiteText.Window(kept, newest), kept, newest);
+        if (!asJson) { keeps.Print(host); }
 
         // ---- How long it would take ----
         TimeSpan apply = TimeSpan.FromMicroseconds(streams.Max(s => s!.ApplyUs)), lease =
             TimeSpan.FromMicroseconds(answers.Max(a => a.Reply?.LeaseUs ?? 0));
-        host.Output.WriteLine($"measured: {string.Create(CultureInfo.InvariantCulture, $"{sql.TotalMilliseconds:0.00} ms")} for a transaction of the site's database that is rolled back, {SiteText.Ms(rpc)} to ask all {answers.Count} processes at once, {SiteText.Ms(apply)} for the slowest store's last version (medians of {Samples}, but for the last)");
         // Taking, deciding and opening; before each of the last two, and after them, all processes are asked at once; and each shard
         // recovers, by what it reads of the database.
         TimeSpan takeover = (sql * 3) + (rpc * 3) + (read * ReadsToServe) + apply;
-        string taken = SiteText.Ms(known.Failover), lacks = "without the promotion of each Redis and without syncs of disks";
-        string basis = known.Failover == TimeSpan.Zero
-            ? $"from what is measured alone, {lacks}: no failover of this site has been measured yet"
-            : known.FailoverDrill == TimeSpan.Zero ? $"from what is measured, and from the last failover here, which took {taken}"
-            : $"{SiteText.Ms(takeover)} from what is measured, corrected by the last failover here, which took {taken} "
-                + $"where {SiteText.Ms(known.FailoverDrill)} had been estimated";
-        TimeSpan corrected = known.Correct(takeover);
-        string rto = SiteText.Ms(looked + rehearsed + corrected);
-        string forLease = lease == TimeSpan.Zero ? ""
-            : $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down";
-        host.Output.WriteLine($"RTO (estimated, from the command's start until every shard serves clients): {rto}{forLease}");
-        host.Output.WriteLine(
-            $"of these: {SiteText.Ms(looked)} to start and to see whether anything stands in the way, and {SiteText.Ms(rehearsed)} to rehearse it, "
-            + $"as this command took; {SiteText.Ms(corrected)} to take over ({basis})");
+        var takes = new TakeoverFacts(sql, rpc, answers.Count, Samples, apply, lease, looked, rehearsed, takeover, known.Correct(takeover),
+            known.Failover == TimeSpan.Zero ? null : known.Failover, known.FailoverDrill == TimeSpan.Zero ? null : known.FailoverDrill);
+        if (!asJson) { takes.Print(host); }
         try
         {
             await site.Metadata.NoteDrillAsync(site.Cluster, takeover, stop).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
-            host.Output.WriteLine($"warning: the estimate could not be noted: {e.Message}");
+            Report.Progress(host, asJson).WriteLine($"warning: the estimate could not be noted: {e.Message}");
         }
 
         // ---- That it would succeed ----
-        string? drillFlaw = null, wrongShards = null;
-        bool isWhole = true;
         Answered<V1.VerifyReply>[] proofs = await Task.WhenAll(Enumerable.Range(0, streams.Length).Select(stream =>
             SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.Verify,
                 new V1.VerifyRequest { Shard = stream, To = least.Held }, stop, VerifyLimit))).ConfigureAwait(false);
-        for (int stream = 0; stream < proofs.Length; stream++)
-        {
-            string shard = state.NameOf(stream);
-            if (proofs[stream].Reply is not { } proof)
-            {
-                drillFlaw ??= $"shard {shard}: its log could not be looked at: {proofs[stream].Problem}";
-                host.Output.WriteLine($"shard {shard}: its log could not be looked at: {proofs[stream].Problem}");
-                continue;
-            }
-            isWhole &= proof.Flaw.Length == 0;
-            host.Output.WriteLine(proof.Flaw.Length > 0 ? $"shard {shard}: cannot be brought to {final}: {proof.Flaw}"
-                : Whole(shard, proof, final));
-        }
+        LogFacts[] logs = [.. proofs.Select((proof, stream) => FactsOf(state.NameOf(stream), proof, keeps.From))];
+        if (!asJson) { foreach (LogFacts log in logs) { log.Print(host); } }
+        bool isWhole = logs.All(l => l.Flaw is null);
+        string? drillFlaw = logs.FirstOrDefault(l => l.Problem is not null) is { } unseen
+            ? $"shard {unseen.Shard}: its log could not be looked at: {unseen.Problem}" : null;
+        RestoreFacts[] trials = [];
         if (isWhole && drillFlaw is null && restores)
         {
-            Answered<V1.TryRestoreReply>[] trials = await Task.WhenAll(
+            Answered<V1.TryRestoreReply>[] tried = await Task.WhenAll(
                 Enumerable.Range(0, state.Shards).Select(shard => state.StreamsOf(new(shard))[0]).Select(stream =>
                 SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.TryRestore,
                     new V1.TryRestoreRequest { Shard = stream }, stop, RestoreLimit))).ConfigureAwait(false);
-            for (int shard = 0; shard < trials.Length; shard++)
-            {
-                string flaw = trials[shard].Reply?.Flaw ?? trials[shard].Problem;
-                host.Output.WriteLine(flaw.Length > 0 ? $"shard {shard}: the drill of a restore failed: {flaw}"
-                    : Restored(shard, trials[shard].Reply!));
-                if (flaw.Length == 0) { continue; }
-                // Whoever was compared says at which version.
-                if (SiteText.Of(trials[shard].Reply?.At) != default)
-                {
-                    wrongShards = wrongShards is null ? $"{shard}" : $"{wrongShards}, {shard}";
-                }
-                else { drillFlaw ??= $"shard {shard}: a restore could not be tried: {flaw}"; }
-            }
+            trials = [.. tried.Select((trial, shard) => FactsOf(trial, shard))];
+            if (!asJson) { foreach (RestoreFacts trial in trials) { trial.Print(host); } }
+            drillFlaw = trials.FirstOrDefault(t => t is { Flaw: not null, At: null }) is { } untried
+                ? $"shard {untried.Shard}: a restore could not be tried: {untried.Flaw}" : null;
         }
+        // Whoever was compared says at which version.
+        string wrongShards = string.Join(", ", trials.Where(t => t is { Flaw: not null, At: not null }).Select(t => t.Shard));
+        new DrillReport(keeps, takes, logs, trials, isWhole && wrongShards.Length == 0 && drillFlaw is null).Write(host, asJson);
         if (!isWhole) { return CommandResult.Failed(SiteFails, "slogger seed --shard N has a shard seeded anew while the primary lives"); }
-        if (wrongShards is not null)
+        if (wrongShards.Length > 0)
         {
             return CommandResult.Failed($"the site is not right: a restore of shard {wrongShards} does not give what its store holds",
                 "a shard whose store differs is seeded anew by slogger seed --shard N, while the primary lives");
@@ -199,7 +167,6 @@ internal static class DrillCommand
             return CommandResult.Failed($"{DrillFails}: {drillFlaw}", "give the command again when that is over; slogger drill without "
                 + "--restore, and slogger status --site, show whether the site can take over");
         }
-        host.Output.WriteLine("a failover would succeed; nothing was changed");
         return CommandResult.Done;
     }
 
@@ -209,13 +176,18 @@ internal static class DrillCommand
         || answers.All(a => a.Silence is not (Silence.Slow or Silence.LocksOut or Silence.Refuses))
         || answers.Any(a => a.Silence is Silence.NotRunning);
 
-    private static string Whole(string shard, V1.VerifyReply reply, WorldPoint final) => string.Create(CultureInfo.InvariantCulture,
-        $"shard {shard}: whole up to {final}: {ConsoleText.Bytes(reply.Bytes)} of log behind offset {reply.FromOffset}, and the "
-        + $"checkpoint there, read with every checksum right in {reply.TookUs / 1000.0:0} ms");
+    private static LogFacts FactsOf(string shard, Answered<V1.VerifyReply> proof, WorldPoint to) => proof.Reply is { } reply
+        ? new(shard, to, null, reply.Flaw.Length > 0 ? reply.Flaw : null, reply.Bytes, reply.FromOffset,
+            TimeSpan.FromMicroseconds(reply.TookUs))
+        : new(shard, to, proof.Problem, null, 0, 0, TimeSpan.Zero);
 
-    private static string Restored(int shard, V1.TryRestoreReply reply) => string.Create(CultureInfo.InvariantCulture,
-        $"shard {shard}: restored to {SiteText.Of(reply.At)} in {reply.RestoreUs / 1000.0:0} ms, from a checkpoint of {ConsoleText.Bytes(reply.BaseBytes)} "
-        + $"and {ConsoleText.Bytes(reply.LogBytes)} of log: {reply.Keys} keys, the same as the store holds");
+    private static RestoreFacts FactsOf(Answered<V1.TryRestoreReply> trial, int shard)
+    {
+        if (trial.Reply is not { } reply) { return new(shard, trial.Problem, null, TimeSpan.Zero, 0, 0, 0); }
+        WorldPoint at = SiteText.Of(reply.At);
+        return new(shard, reply.Flaw.Length > 0 ? reply.Flaw : null, at == default ? null : at, TimeSpan.FromMicroseconds(reply.RestoreUs),
+            reply.BaseBytes, reply.LogBytes, reply.Keys);
+    }
 
     private static async Task<TimeSpan> MedianAsync<T>(Func<Task<T>> call)
     {

@@ -40,6 +40,7 @@ internal static class FailoverCommand
             + "may be repeated. Its process is asked for the whole --timeout. Refused while that is there.", "none",
             "") { Shape = OptionShape.List },
         Patience.Option("How"),
+        Report.Json("How"),
         .. SiteArguments.Database("primary-metadata", "The primary's database, if it can be reached: it is told that it is deposed, so "
             + "that its processes end. The failover does not wait for it"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
@@ -55,7 +56,8 @@ internal static class FailoverCommand
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
-        var log = new StepLog(host);
+        bool asJson = arguments.Flag(Report.Option);
+        var log = new StepLog(Report.Progress(host, asJson));
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
@@ -66,7 +68,7 @@ internal static class FailoverCommand
                 {
                     await using SiteAccess site = await SiteAccess.OpenAsync(
                         spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, patience,
+                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, asJson, log, patience,
                         signals.Token).ConfigureAwait(false);
                 },
                 signals.Token).ConfigureAwait(false);
@@ -83,14 +85,16 @@ internal static class FailoverCommand
     }
 
     private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host,
-        StepLog log, Patience patience, CancellationToken stop)
+        bool asJson, StepLog log, Patience patience, CancellationToken stop)
     {
         var parts = new Parts(host.Began);
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
         parts.Passed("to start and to reach the database");
         if (state is { Role: SiteRole.Primary, Final: { } taken })
         {
-            return Over(host, $"the site is the primary already, since it has taken over at {taken} (site epoch {state.Epoch})");
+            new FailoverReport(WasOverBefore: true, state.Epoch.Number, state.Epoch.FirstWorldLine.Number, taken, state.Shards)
+                .Write(host, asJson);
+            return CommandResult.Done;
         }
         if (state.Role is not (SiteRole.Backup or SiteRole.FailingOver))
         {
@@ -169,8 +173,7 @@ internal static class FailoverCommand
             : noted is { HasAnswered: true } ? null : "its database (--primary-metadata) could not be asked";
         // It is done: what a database does from here on must not have it begun anew, and found done already.
         SiteState after = await patience.WithDatabasesAsync(() => site.StateAsync(stop), stop).ConfigureAwait(false);
-        Tell(host, state, after, done, streams, noted?.Known, unasked, losing, parts);
-        if (noted is { } text) { host.Output.WriteLine(text.Text); }
+        ReportOf(state, after, done, streams, noted, unasked, losing, parts).Write(host, asJson);
         // Of a failover as a whole: the next drill is compared with it.
         if (!isUnderWay && done.Silent.Count == 0)
         {
@@ -182,7 +185,7 @@ internal static class FailoverCommand
             catch (MetadataException e)
             {
                 // It has succeeded all the same.
-                host.Output.WriteLine($"warning: how long it took could not be noted for the next drill: {e.Message}");
+                Report.Progress(host, asJson).WriteLine($"warning: how long it took could not be noted for the next drill: {e.Message}");
             }
         }
         return CommandResult.Done;
@@ -274,18 +277,18 @@ internal static class FailoverCommand
     /// <param name="began">A timestamp of <see cref="Stopwatch"/>.</param>
     private sealed class Parts(long began)
     {
-        private readonly List<string> _parts = [];
+        private readonly List<PartFacts> _parts = [];
+
+        public IReadOnlyList<PartFacts> All => _parts;
 
         public TimeSpan Total { get; private set; }
 
         public void Passed(string what)
         {
             TimeSpan now = Stopwatch.GetElapsedTime(began);
-            _parts.Add($"{SiteText.Ms(now - Total)} {what}");
+            _parts.Add(new(now - Total, what));
             Total = now;
         }
-
-        public override string ToString() => string.Join(", ", _parts);
     }
 
     // By the first process that does it to the end; whatever one has begun the next goes on with. Null: by none.
@@ -354,40 +357,29 @@ internal static class FailoverCommand
         return null;
     }
 
-    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams,
-        DateTimeOffset? recorded, string? unasked, int[] losing, Parts parts)
+    private static FailoverReport ReportOf(SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, Noted? noted,
+        string? unasked, int[] losing, Parts parts)
     {
-        WorldPoint final = after.Final!.Value;
-        host.Output.WriteLine($"the site is the primary: site epoch {after.Epoch}, world-line {after.Epoch.FirstWorldLine}, {after.Shards - losing.Length} of {after.Shards} shards");
-        if (done.Silent.Count > 0)
-        {
-            host.Output.WriteLine($"warning: shard {string.Join(", ", done.Silent)} is open, and does not serve yet: see what its process "
-                + "says; it recovers by itself, or when it is started again");
-        }
-        host.Output.WriteLine($"RTO: {SiteText.Ms(parts.Total)}, from the command's start until {(done.Silent.Count > 0 ? "this was given up" : "every shard served clients")}{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
-        host.Output.WriteLine($"of these: {parts}");
-        host.Output.WriteLine($"stages, ms: {done.Stages}");
-        if (SiteText.TimeOf(done.FinalTime) is not { } time)
-        {
-            host.Output.WriteLine($"RPO: not known, since another run has decided: everything up to version {final.Version} is kept");
-            return;
-        }
-        DateTimeOffset came = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max() ?? time, known = recorded > came ? recorded.Value
-            : came;
+        DateTimeOffset? kept = SiteText.TimeOf(done.FinalTime), recorded = noted?.Known;
+        DateTimeOffset? came = kept is null ? null : streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max() ?? kept;
         // What it had recorded is an end: without it there may have been any more.
-        string atLeast = unasked is null ? "" : "at least ";
-        string kept = $"Everything up to version {final.Version} is kept; it ended at the primary at {SiteText.Time(time)}.";
-        string where = recorded == known ? "it is recorded in its database" : "it had come to a shard here, and not to all";
-        host.Output.WriteLine($"RPO: {atLeast}{SiteText.Window(time, known)} are lost. {kept}");
-        host.Output.WriteLine(known <= time ? "Nothing later is known of the primary."
-            : $"The last that is known of the primary ended at {SiteText.Time(known)}: {where}.");
-        if (unasked is not null) { host.Output.WriteLine($"What the primary did after that is not known: {unasked}."); }
-    }
-
-    private static CommandResult Over(AppHost host, string text)
-    {
-        host.Output.WriteLine(text);
-        return CommandResult.Done;
+        bool isFromPrimary = recorded is not null && recorded >= came;
+        DateTimeOffset? known = isFromPrimary ? recorded : came;
+        return new(WasOverBefore: false, after.Epoch.Number, after.Epoch.FirstWorldLine.Number, after.Final!.Value, after.Shards)
+        {
+            ShardsTaken = after.Shards - losing.Length,
+            Silent = done.Silent,
+            WasUnderWay = before.Role == SiteRole.FailingOver,
+            Rto = parts.Total,
+            RtoParts = parts.All,
+            Stages = done.Stages,
+            Rpo = SiteText.Window(kept, known),
+            KeptUntil = kept,
+            KnownUntil = known,
+            IsFromPrimary = isFromPrimary,
+            Unasked = unasked,
+            Primary = noted?.Text,
+        };
     }
 
     private static async Task<Noted> NoteAsync(MetadataSpec primary, string cluster, SiteEpoch number)

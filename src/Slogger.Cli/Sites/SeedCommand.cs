@@ -1,6 +1,5 @@
 // slogger seed: makes a site that was deposed the backup of the one that took over, or has streams of a backup seeded anew; and shows how
 // far that is. The processes do it: this command may end, or be given again, at any time.
-using System.Globalization;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
@@ -28,6 +27,7 @@ internal static class SeedCommand
             + "cannot take over.", "none: those that are not seeded yet", "") { Shape = OptionShape.List },
         new("no-wait", What, "", "Return when it is decided; it goes on by itself. slogger status --site shows how far it is.", "",
             "") { Shape = OptionShape.Flag },
+        Report.Json(What),
         .. SiteArguments.Database("primary-metadata", "The database of the site that serves: its epoch and its number of shards are asked "
             + "there, and a primary that had given this backup up is told to ship again").Select(o => o with { Group = Of }),
         new("of-epoch", Of, "N",
@@ -55,6 +55,9 @@ internal static class SeedCommand
             arguments.Fail("--of-epoch and --primary-metadata are both given", "remove --of-epoch: the primary's database says it");
         }
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
+        bool asJson = arguments.Flag(Report.Option);
+        TextWriter progress = Report.Progress(host, asJson);
+        var report = new SeedReport(null, [], [], [], CanTakeOver: false);
         using LineLog log = new(host.Error, LogLevel.Information);
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
@@ -62,7 +65,7 @@ internal static class SeedCommand
             await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
             await using SiteAccess? primary = primarySpec is null ? null
                 : await SiteAccess.OpenAsync(primarySpec, cluster, credentials, signals.Token).ConfigureAwait(false);
-            SiteState state = await LearnAsync(site, primary, await site.StateAsync(signals.Token).ConfigureAwait(false), host,
+            SiteState state = await LearnAsync(site, primary, await site.StateAsync(signals.Token).ConfigureAwait(false), progress,
                 signals.Token).ConfigureAwait(false);
             if (state.Role == SiteRole.Deposed)
             {
@@ -70,10 +73,10 @@ internal static class SeedCommand
                 {
                     return CommandResult.Failed("this site was deposed: all of its shards are seeded, not some", "remove --shard");
                 }
-                if (await FollowAsync(site, primary, state, ofEpoch, count, host, signals.Token).ConfigureAwait(false) is { } failed)
-                {
-                    return failed;
-                }
+                (SiteEpoch followed, CommandResult? failed) =
+                    await FollowAsync(site, primary, state, ofEpoch, count, progress, signals.Token).ConfigureAwait(false);
+                if (failed is not null) { return failed; }
+                report = report with { FollowsEpoch = followed.Number };
             }
             else if (state.Role != SiteRole.Backup)
             {
@@ -82,12 +85,28 @@ internal static class SeedCommand
                     "give the --metadata of the other site; or, if that has taken over and this one was lost before it could hear of it, "
                         + "its database as --primary-metadata");
             }
-            else if (await ReseedAsync(site, state, shards, host, signals.Token).ConfigureAwait(false) is { } failed)
+            else
             {
-                return failed;
+                List<ReseededFacts> reseeded = [];
+                CommandResult? failed = await ReseedAsync(site, state, shards, reseeded, signals.Token).ConfigureAwait(false);
+                report = report with { Reseeded = reseeded };
+                foreach (ReseededFacts shard in reseeded) { progress.WriteLine(shard); }
+                if (failed is not null) { return failed; }
             }
-            if (primary is not null) { await AttachAsync(primary, state, shards, host, signals.Token).ConfigureAwait(false); }
-            return arguments.Flag("no-wait") ? CommandResult.Done : await WatchAsync(site, host, signals.Token).ConfigureAwait(false);
+            if (primary is not null)
+            {
+                int[] missing = await AttachAsync(primary, state, shards, progress, signals.Token).ConfigureAwait(false);
+                report = report with { NotShipping = missing };
+            }
+            CommandResult? gone = null;
+            if (!arguments.Flag("no-wait"))
+            {
+                (IReadOnlyList<StreamProgress> streams, gone) =
+                    await WatchAsync(site, host, asJson, progress, signals.Token).ConfigureAwait(false);
+                report = report with { Streams = streams, CanTakeOver = gone is null };
+            }
+            if (gone is null) { report.Write(host, asJson); }
+            return gone ?? CommandResult.Done;
         }
         catch (MetadataException e)
         {
@@ -102,19 +121,19 @@ internal static class SeedCommand
     }
 
     // A site that was lost as the primary has not heard what happened since: the other one's database says it.
-    private static async Task<SiteState> LearnAsync(SiteAccess site, SiteAccess? primary, SiteState state, AppHost host,
+    private static async Task<SiteState> LearnAsync(SiteAccess site, SiteAccess? primary, SiteState state, TextWriter progress,
         CancellationToken stop)
     {
         if (primary is null || state.Role is not (SiteRole.Primary or SiteRole.HandingOver)) { return state; }
         SiteState there = await primary.StateAsync(stop).ConfigureAwait(false);
         if (there.Role is not (SiteRole.Primary or SiteRole.HandingOver) || there.Epoch <= state.Epoch) { return state; }
-        host.Output.WriteLine($"the other site has taken over, with site epoch {there.Epoch}: this one is deposed");
+        progress.WriteLine($"the other site has taken over, with site epoch {there.Epoch}: this one is deposed");
         return (await site.ChangeAsync(s => new(s.DeposedBy(there.Epoch), null), stop).ConfigureAwait(false)).Site;
     }
 
     // Everything that the site has is void from then on.
-    private static async Task<CommandResult?> FollowAsync(SiteAccess site, SiteAccess? primary, SiteState state, int ofEpoch, int count,
-        AppHost host, CancellationToken stop)
+    private static async Task<(SiteEpoch Of, CommandResult? Failed)> FollowAsync(SiteAccess site, SiteAccess? primary, SiteState state,
+        int ofEpoch, int count, TextWriter progress, CancellationToken stop)
     {
         const string give = "give --primary-metadata, the database of the site that serves; or --of-epoch with the site epoch that its "
             + "slogger status --site shows";
@@ -124,16 +143,17 @@ internal static class SeedCommand
             SiteState there = await primary.StateAsync(stop).ConfigureAwait(false);
             if (there.Role is not (SiteRole.Primary or SiteRole.HandingOver))
             {
-                return CommandResult.Failed($"the site of --primary-metadata is {SiteStatus.RoleText(there)}: there is nothing to follow",
-                    "let it take over first (slogger failover), or give the database of the site that serves");
+                return (default, CommandResult.Failed(
+                    $"the site of --primary-metadata is {SiteStatus.RoleText(there)}: there is nothing to follow",
+                    "let it take over first (slogger failover), or give the database of the site that serves"));
             }
             // What would be void by this command may be all that is left of a copy.
             if ((await primary.Metadata.ShardsAsync(site.Cluster, stop).ConfigureAwait(false)).FirstOrDefault(
                 s => s.StoreKind == ShardRecord.FasterStore) is { } embedded)
             {
-                return CommandResult.Failed(
+                return (default, CommandResult.Failed(
                     $"shard {embedded.Shard} of the site that serves has an embedded store, which ships no log: it has no backup",
-                        "copy its data with a client to a cluster of Redis servers, which can have one");
+                        "copy its data with a client to a cluster of Redis servers, which can have one"));
             }
             of = there.Epoch;
             count = (await primary.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!.ShardCount;
@@ -145,41 +165,42 @@ internal static class SeedCommand
         }
         else
         {
-            return CommandResult.Failed($"this site was deposed by site epoch {state.Epoch}, and nothing says which site it is to follow",
-                give);
+            return (default, CommandResult.Failed(
+                $"this site was deposed by site epoch {state.Epoch}, and nothing says which site it is to follow", give));
         }
         ClusterSettings here = (await site.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!;
         int own = here.ShardCount;
         if (own != count && here.Partitions.Kind != PartitionKind.Hash)
         {
-            return CommandResult.Failed($"the site that serves has {count} shards, and this one {own}, and its keys fall into ranges: "
-                + "only hash slots can be divided otherwise than at the primary",
-                "make this site anew: another --metadata database, empty data directories, slogger backup --shards");
+            return (default, CommandResult.Failed($"the site that serves has {count} shards, and this one {own}, and its keys fall into "
+                + "ranges: only hash slots can be divided otherwise than at the primary",
+                "make this site anew: another --metadata database, empty data directories, slogger backup --shards"));
         }
         SiteAnswer answer = await site.ChangeAsync(s => s.Follow(count, own, of), stop).ConfigureAwait(false);
-        if (answer.Error is { } error) { return CommandResult.Failed(error, give); }
-        host.Output.WriteLine($"this site is a backup of site epoch {of} now: what it has is void, and its {own} shards are seeded anew{(own == count ? "" : $", from the {count} of the primary")}");
-        host.Output.WriteLine("start its processes, one for each shard, if they do not run:");
+        if (answer.Error is { } error) { return (default, CommandResult.Failed(error, give)); }
+        progress.WriteLine($"this site is a backup of site epoch {of} now: what it has is void, and its {own} shards are seeded anew"
+            + (own == count ? "" : $", from the {count} of the primary"));
+        progress.WriteLine("start its processes, one for each shard, if they do not run:");
         for (int s = 0; s < own; s++)
         {
-            host.Output.WriteLine($"  slogger backup --shard {s} --data DIR --redis-server redis-server --site-listen HOST:PORT "
+            progress.WriteLine($"  slogger backup --shard {s} --data DIR --redis-server redis-server --site-listen HOST:PORT "
                 + $"--metadata ... --cluster {site.Cluster}");
         }
-        host.Output.WriteLine(own == count ? "and the primary's with what each of these listens on: --backup HOST:PORT"
+        progress.WriteLine(own == count ? "and the primary's with what each of these listens on: --backup HOST:PORT"
             : "and the primary's with what those of these listen on whose slots they have: --backup HOST:PORT[,HOST:PORT...]");
         if (own != count)
         {
             foreach (IGrouping<int, int> source in answer.Site.Layout.Pairs.GroupBy(p => p.Source, p => p.Shard).OrderBy(g => g.Key))
             {
-                host.Output.WriteLine($"  shard {source.Key} of the primary: those of shard {string.Join(" and ", source)}");
+                progress.WriteLine($"  shard {source.Key} of the primary: those of shard {string.Join(" and ", source)}");
             }
         }
-        host.Output.Flush();
-        return null;
+        progress.Flush();
+        return (of, null);
     }
 
-    private static async Task<CommandResult?> ReseedAsync(SiteAccess site, SiteState state, int[] shards, AppHost host,
-        CancellationToken stop)
+    private static async Task<CommandResult?> ReseedAsync(SiteAccess site, SiteState state, int[] shards,
+        List<ReseededFacts> reseeded, CancellationToken stop)
     {
         foreach (int shard in shards)
         {
@@ -193,12 +214,13 @@ internal static class SeedCommand
             long generation = state.Streams[stream].Generation;
             SiteAnswer answer = await site.ChangeAsync(s => s.Reseed(new(stream), generation), stop).ConfigureAwait(false);
             if (answer.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site"); }
-            host.Output.WriteLine($"shard {shard} is seeded{(state.Streams[stream].Phase == StreamPhase.Empty ? ", as it was already" : $" anew: generation {answer.Site.Streams[stream].Generation}")}");
+            reseeded.Add(new(shard, answer.Site.Streams[stream].Generation, state.Streams[stream].Phase == StreamPhase.Empty));
         }
         return null;
     }
 
-    private static async Task AttachAsync(SiteAccess primary, SiteState state, int[] shards, AppHost host, CancellationToken stop)
+    private static async Task<int[]> AttachAsync(SiteAccess primary, SiteState state, int[] shards, TextWriter progress,
+        CancellationToken stop)
     {
         int[] wanted = shards.Length > 0
             ? [.. shards.SelectMany(s => state.StreamsOf(new(s))).Select(s => state.Layout[s].Source).Distinct()]
@@ -211,30 +233,32 @@ internal static class SeedCommand
         int[] missing = [.. wanted.Except(answers.SelectMany(a => a.Reply?.Shards ?? Enumerable.Empty<int>()))];
         foreach (Answered<V1.AttachReply> silent in answers.Where(a => a.Reply is null))
         {
-            host.Output.WriteLine($"at the primary, {silent.Process} does not answer: {silent.Problem}");
+            progress.WriteLine($"at the primary, {silent.Process} does not answer: {silent.Problem}");
         }
         if (missing.Length > 0)
         {
-            host.Output.WriteLine($"at the primary, shard {string.Join(", ", missing)} does not ship: start its slogger serve with "
+            progress.WriteLine($"at the primary, shard {string.Join(", ", missing)} does not ship: start its slogger serve with "
                 + "--backup HOST:PORT and --site-listen HOST:PORT");
         }
-        host.Output.Flush();
+        progress.Flush();
+        return missing;
     }
 
-    private static async Task<CommandResult> WatchAsync(SiteAccess site, AppHost host, CancellationToken stop)
+    private static async Task<(IReadOnlyList<StreamProgress> Streams, CommandResult? Gone)> WatchAsync(SiteAccess site, AppHost host,
+        bool asJson, TextWriter progress, CancellationToken stop)
     {
-        if (!host.Colours)
+        if (!host.Colours || asJson)
         {
             string shown = "";
             DateTime next = default;
             return await UntilAsync(site, streams =>
             {
-                string now = string.Join("; ", streams.Select(s => $"shard {s.Shard}: {s.Text}"));
+                string now = string.Join("; ", streams);
                 if (now == shown || (DateTime.UtcNow < next && !streams.All(s => s.IsDone))) { return; }
                 (shown, next) = (now, DateTime.UtcNow + LinePeriod);
-                host.Output.WriteLine(now);
-                host.Output.Flush();
-            }, host, stop).ConfigureAwait(false);
+                progress.WriteLine(now);
+                progress.Flush();
+            }, stop).ConfigureAwait(false);
         }
         var tasks = new Dictionary<string, ProgressTask>();
         return await ConsoleText.ConsoleOf(host).Progress().AutoClear(false).HideCompleted(false)
@@ -247,34 +271,30 @@ internal static class SeedCommand
                     {
                         tasks[s.Shard] = task = context.AddTask($"shard {s.Shard}", maxValue: 1);
                     }
-                    task.Description = Markup.Escape($"shard {s.Shard}: {s.Text}");
+                    task.Description = Markup.Escape($"{s}");
                     task.Value = s.IsDone ? 1 : s.Share;
                 }
-            }, host, stop)).ConfigureAwait(false);
+            }, stop)).ConfigureAwait(false);
     }
 
-    private readonly record struct StreamProgress(string Shard, bool IsDone, double Share, string Text);
-
     // Until all count: then the site can take over.
-    private static async Task<CommandResult> UntilAsync(SiteAccess site, Action<IReadOnlyList<StreamProgress>> show, AppHost host,
-        CancellationToken stop)
+    private static async Task<(IReadOnlyList<StreamProgress> Streams, CommandResult? Gone)> UntilAsync(SiteAccess site,
+        Action<IReadOnlyList<StreamProgress>> show, CancellationToken stop)
     {
         while (true)
         {
             SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
             if (state.Role != SiteRole.Backup)
             {
-                return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)} by now", "slogger status --site shows it");
+                return ([], CommandResult.Failed($"this site is {SiteStatus.RoleText(state)} by now", "slogger status --site shows it"));
             }
             IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
             StreamProgress[] streams =
                 [.. state.Streams.Select((row, shard) => Progress(row, state.NameOf(shard), SiteStatus.StreamOf(state, answers, shard)))];
             show(streams);
-            if (streams.All(s => s.IsDone)) { break; }
+            if (streams.All(s => s.IsDone)) { return (streams, null); }
             await Task.Delay(LookPeriod, stop).ConfigureAwait(false);
         }
-        host.Output.WriteLine("all streams follow: this site can take over");
-        return CommandResult.Done;
     }
 
     private static StreamProgress Progress(StreamState row, string shard, (Answered<V1.StatusReply>? Of, V1.StreamStatus? Status) its)
@@ -295,6 +315,4 @@ internal static class SeedCommand
         return new(shard, false, (double)s.SeedHasBytes / s.SeedBytes,
             $"{ConsoleText.Bytes(s.SeedHasBytes)} of {ConsoleText.Bytes(s.SeedBytes)}");
     }
-
-    private static string Number(long number) => number.ToString(CultureInfo.InvariantCulture);
 }

@@ -86,7 +86,7 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
         {
             Fail($"--{name} {wrong}", "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION");
         }
-        else if (spec.Kind == MetadataKind.Sqlite && !File.Exists(spec.Target))
+        else if (spec.Kind == MetadataKind.Sqlite && !System.IO.File.Exists(spec.Target))
         {
             Fail($"--{name}: {spec.Target} does not exist", "give what the site's processes were started with");
         }
@@ -95,12 +95,17 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
 
     public SiteCredentials Known()
     {
-        string? file(string name) => One(name) is { } path ? Path.GetFullPath(path) : null;
         (SiteCredentials? credentials, ProxyExit? failed) =
-            SiteCredentials.Load(file("site-secret-file"), file("site-cert-file"), file("site-key-file"), file("site-ca-file"));
+            SiteCredentials.Load(File("site-secret-file"), File("site-cert-file"), File("site-key-file"), File("site-ca-file"));
         if (failed is not null) { Fail(failed.Problem!, failed.Remedy); }
         return credentials ?? SiteCredentials.None;
     }
+
+    /// <summary>Has credentials read their certificates again. Returns why they could not; null: they have.</summary>
+    public string? Renew(SiteCredentials credentials) =>
+        credentials.Renew(File("site-cert-file"), File("site-key-file"), File("site-ca-file"));
+
+    private string? File(string name) => One(name) is { } path ? Path.GetFullPath(path) : null;
 
     private static string VariableOf(string name) => OptionCatalog.EnvironmentPrefix + name.ToUpperInvariant().Replace('-', '_');
 }

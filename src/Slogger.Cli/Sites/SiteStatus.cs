@@ -1,8 +1,4 @@
 // slogger status --site: a site of two, and all of its streams, as SQL and its processes say.
-using System.Globalization;
-using System.Text;
-using System.Text.Encodings.Web;
-using System.Text.Json;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
@@ -10,7 +6,6 @@ using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Sites.Access;
-using Spectre.Console;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Cli.Sites;
@@ -47,7 +42,7 @@ internal static class SiteStatus
                 {
                     await using SiteAccess site = await SiteAccess.OpenAsync(
                         spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-                    return await RunAsync(site, arguments.Flag("json"), host, patience, signals.Token).ConfigureAwait(false);
+                    return await RunAsync(site, arguments.Flag(Report.Option), host, patience, signals.Token).ConfigureAwait(false);
                 },
                 signals.Token).ConfigureAwait(false);
         }
@@ -67,8 +62,7 @@ internal static class SiteStatus
         int shards = (await site.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!.ShardCount;
         (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) =
             await patience.AskAsync(site, a => ObstacleOf(state, a, shards), stop).ConfigureAwait(false);
-        if (asJson) { host.Output.WriteLine(ToJson(state, answers, shards, obstacle)); }
-        else { Print(state, answers, shards, site.Cluster, host); }
+        ReportOf(state, answers, shards, site.Cluster, obstacle).Write(host, asJson);
         return obstacle ?? CommandResult.Done;
     }
 
@@ -134,150 +128,47 @@ internal static class SiteStatus
             .FirstOrDefault(), null);
     }
 
-    private static void Print(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, int shards, string cluster, AppHost host)
+    private static SiteReport ReportOf(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, int shards, string cluster,
+        CommandResult? obstacle)
     {
-        Table table = new Table { Border = TableBorder.Rounded,
-            Title = new TableTitle(Markup.Escape($"cluster {cluster}, site epoch {state.Epoch}: {RoleText(state)}")) };
         bool isBackup = state.Role is SiteRole.Backup or SiteRole.FailingOver;
-        foreach (string column in isBackup ? ["shard", "process", "stream", "held", "watermark", "age", "applied", "heard"]
-            : (string[])["shard", "process", "ships", "recorded cut", "at the backup"])
+        return new(cluster, state.Epoch.Number, state.Role.ToString(), RoleText(state), obstacle?.Errors[0].What, state.Final,
+            [.. Enumerable.Range(0, state.Streams.Length).Select(stream => FactsOf(state, answers, stream))],
+            isBackup ? [] : [.. Enumerable.Range(0, shards).Select(shard => FactsOf(answers, shard))], isBackup);
+    }
+
+    private static StreamFacts FactsOf(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, int stream)
+    {
+        (Answered<V1.StatusReply>? of, V1.StreamStatus? s) = StreamOf(state, answers, stream);
+        var facts = new StreamFacts(
+            state.ShardOf(stream), state.Layout.IsPlain ? stream : state.Layout[stream].Source, state.NameOf(stream),
+            of?.Process.Address, s is null ? "Unknown" : state.Streams[stream].Phase.ToString(), s is null ? Unknown : SiteText.Phase(s),
+            state.Streams[stream].Generation);
+        return s is null ? facts with { Problem = Missing(of, BackupProcess) } : facts with
         {
-            table.AddColumn(column);
-        }
-        // Long texts do not go into a cell.
-        List<string> problems = [];
-        if (isBackup)
-        {
-            for (int s = 0; s < state.Streams.Length; s++)
-            {
-                (Answered<V1.StatusReply>? of, V1.StreamStatus? status) = StreamOf(state, answers, s);
-                table.AddRow([.. Row(state.NameOf(s), of, status).Select(t => new Text(t))]);
-                string problem = status is null ? Missing(of, BackupProcess) : Problem(status);
-                if (problem.Length > 0) { problems.Add($"shard {state.NameOf(s)}: {problem}"); }
-            }
-        }
-        else
-        {
-            for (int shard = 0; shard < shards; shard++)
-            {
-                (Answered<V1.StatusReply>? of, V1.ShippedStatus? s) = ShippedOf(answers, shard);
-                string address = of?.Process.Address ?? "none";
-                if (s is not null)
-                {
-                    table.AddRow(Number(shard), address, Markup.Escape(s.State), $"{SiteText.Of(s.Cut)}",
-                        Version(SiteText.Of(s.Watermark)));
-                }
-                else
-                {
-                    table.AddRow(Number(shard), address, Unknown, "", "");
-                    problems.Add($"shard {shard}: {Missing(of, ServeProcess)}");
-                }
-            }
-        }
-        ConsoleText.ConsoleOf(host).Write(table);
-        foreach (string problem in problems) { host.Output.WriteLine(problem); }
+            Held = SiteText.Of(s.Held),
+            Watermark = SiteText.Of(s.Watermark),
+            WatermarkAge = SiteText.TimeOf(s.WatermarkTime) is { } time ? DateTimeOffset.UtcNow - time : null,
+            Applied = SiteText.Of(s.Applied),
+            ApplyUs = s.ApplyUs,
+            SilentUs = s.SilentUs,
+            SeedHasBytes = s.SeedHasBytes,
+            SeedBytes = s.SeedBytes,
+            Problem = Problem(s) is { Length: > 0 } problem ? problem : null,
+        };
+    }
+
+    private static ShippedFacts FactsOf(IReadOnlyList<Answered<V1.StatusReply>> answers, int shard)
+    {
+        (Answered<V1.StatusReply>? of, V1.ShippedStatus? s) = ShippedOf(answers, shard);
+        return s is null ? new(shard, of?.Process.Address, Unknown, null, null, Missing(of, ServeProcess))
+            : new(shard, of?.Process.Address, s.State, SiteText.Of(s.Cut), SiteText.Of(s.Watermark), null);
     }
 
     private static string Problem(V1.StreamStatus status) => status.Failure.Length > 0 ? status.Failure : status.Refusal;
-
-    private static string[] Row(string name, Answered<V1.StatusReply>? of, V1.StreamStatus? s)
-    {
-        // What SQL says of it was so when somebody was there.
-        if (s is null) { return [name, of?.Process.Address ?? "none", Unknown, "", "", "", "", ""]; }
-        string age = SiteText.TimeOf(s.WatermarkTime) is { } time ? SiteText.Age(DateTimeOffset.UtcNow - time) : "";
-        return
-        [
-            name, of!.Value.Process.Address, $"{SiteText.Phase(s)}, generation {s.Generation}{Seed(s)}", Version(SiteText.Of(s.Held)),
-                Version(SiteText.Of(s.Watermark)), age,
-            Version(SiteText.Of(s.Applied)), s.SilentUs < 0 ? "never" : SiteText.Age(TimeSpan.FromMicroseconds(s.SilentUs)) + " ago",
-        ];
-    }
 
     private static string Missing(Answered<V1.StatusReply>? of, string process) =>
         of is not { } known ? $"no process has ever said that it has it: start its {process}"
         : known.Reply is null ? $"{known.Process.Address} does not answer: {known.Problem}: {known.Remedy}"
         : $"{known.Process.Address} answers, and does not have it: start its {process}";
-
-    private static string Seed(V1.StreamStatus s) => s.SeedBytes == 0 ? ""
-        : $", {ConsoleText.Bytes(s.SeedHasBytes)} of {ConsoleText.Bytes(s.SeedBytes)}";
-
-    private static string Version(WorldPoint point) => point == default ? "none" : $"{point}";
-
-    private static string Number(long number) => number.ToString(CultureInfo.InvariantCulture);
-
-    // Names are those of the messages between processes.
-    private static string ToJson(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, int shards, CommandResult? obstacle)
-    {
-        using MemoryStream text = new();
-        using (Utf8JsonWriter writer =
-            new(text, new JsonWriterOptions { Indented = true, Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping }))
-        {
-            writer.WriteStartObject();
-            writer.WriteNumber("site_epoch", state.Epoch.Number);
-            writer.WriteString("role", state.Role.ToString());
-            writer.WriteString("obstacle", obstacle?.Errors[0].What);
-            Point(writer, "final", state.Final ?? default);
-            writer.WriteStartArray("streams");
-            for (int stream = 0; stream < state.Streams.Length; stream++)
-            {
-                (Answered<V1.StatusReply>? of, V1.StreamStatus? s) = StreamOf(state, answers, stream);
-                writer.WriteStartObject();
-                writer.WriteNumber("shard", state.ShardOf(stream));
-                if (!state.Layout.IsPlain) { writer.WriteNumber("primary_shard", state.Layout[stream].Source); }
-                writer.WriteString("process", of?.Process.Address);
-                writer.WriteString("phase", s is null ? "Unknown" : state.Streams[stream].Phase.ToString());
-                writer.WriteNumber("generation", state.Streams[stream].Generation);
-                if (s is null) { writer.WriteString("problem", Missing(of, BackupProcess)); }
-                else
-                {
-                    Point(writer, "held", SiteText.Of(s.Held));
-                    Point(writer, "watermark", SiteText.Of(s.Watermark));
-                    if (SiteText.TimeOf(s.WatermarkTime) is { } time)
-                    {
-                        writer.WriteNumber("watermark_age_ms", Math.Round((DateTimeOffset.UtcNow - time).TotalMilliseconds, 3));
-                    }
-                    Point(writer, "applied", SiteText.Of(s.Applied));
-                    writer.WriteNumber("apply_us", s.ApplyUs);
-                    writer.WriteNumber("silent_us", s.SilentUs);
-                    writer.WriteNumber("seed_has_bytes", s.SeedHasBytes);
-                    writer.WriteNumber("seed_bytes", s.SeedBytes);
-                    writer.WriteString("problem", Problem(s) is { Length: > 0 } problem ? problem : null);
-                }
-                writer.WriteEndObject();
-            }
-            writer.WriteEndArray();
-            writer.WriteStartArray("shipped");
-            for (int shard = 0; state.Role is SiteRole.Primary or SiteRole.HandingOver && shard < shards; shard++)
-            {
-                (Answered<V1.StatusReply>? of, V1.ShippedStatus? s) = ShippedOf(answers, shard);
-                writer.WriteStartObject();
-                writer.WriteNumber("shard", shard);
-                writer.WriteString("process", of?.Process.Address);
-                writer.WriteString("state", s?.State ?? Unknown);
-                if (s is null) { writer.WriteString("problem", Missing(of, ServeProcess)); }
-                else
-                {
-                    Point(writer, "cut", SiteText.Of(s.Cut));
-                    Point(writer, "watermark", SiteText.Of(s.Watermark));
-                }
-                writer.WriteEndObject();
-            }
-            writer.WriteEndArray();
-            writer.WriteEndObject();
-        }
-        return Encoding.UTF8.GetString(text.ToArray());
-    }
-
-    private static void Point(Utf8JsonWriter writer, string name, WorldPoint point)
-    {
-        if (point == default)
-        {
-            writer.WriteNull(name);
-            return;
-        }
-        writer.WriteStartObject(name);
-        writer.WriteNumber("world_line", point.WorldLine.Number);
-        writer.WriteNumber("version", point.Version.Number);
-        writer.WriteEndObject();
-    }
 }

@@ -24,11 +24,14 @@ internal static class SiteText
     /// <summary>What lies between the last that is kept and the last that is known of the primary: as much would be lost.</summary>
     /// <param name="kept">When the last version that is kept ended at the primary.</param>
     /// <param name="known">When the last version that is known of ended there.</param>
-    public static string Window(DateTimeOffset kept, DateTimeOffset known) => Age(known > kept ? known - kept : TimeSpan.Zero);
+    public static TimeSpan? Window(DateTimeOffset? kept, DateTimeOffset? known) =>
+        kept is not { } from || known is not { } to ? null : to > from ? to - from : TimeSpan.Zero;
 
     public static string Ms(TimeSpan time) => string.Create(CultureInfo.InvariantCulture, $"{time.TotalMilliseconds:0.0} ms");
 
     public static WorldPoint Of(V1.WorldPoint? point) => point is null ? default : ShipWire.FromWire(point);
+
+    public static string Version(WorldPoint? point) => point is { } at && at != default ? $"{at}" : "none";
 
     public static string Phase(V1.StreamStatus s) => s.Failure.Length > 0 ? "failed"
         : s.Refusal.Length > 0 ? "takes nothing" : s.Phase switch

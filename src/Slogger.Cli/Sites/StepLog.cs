@@ -1,14 +1,13 @@
 // What a command of two sites does, step by step, with the time since it began.
 using System.Diagnostics;
 using System.Globalization;
-using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Sites;
 
 /// <summary>Shows steps.</summary>
-/// <param name="host">Where.</param>
-internal sealed class StepLog(AppHost host) : LineLogger(LogLevel.Information)
+/// <param name="output">Where.</param>
+internal sealed class StepLog(TextWriter output) : LineLogger(LogLevel.Information)
 {
     private readonly Lock _lock = new();
     private long _began;
@@ -32,8 +31,8 @@ internal sealed class StepLog(AppHost host) : LineLogger(LogLevel.Information)
         lock (_lock)
         {
             string time = elapsed is { } at ? string.Create(CultureInfo.InvariantCulture, $"{at.TotalMilliseconds,9:0.0} ms  ") : "";
-            host.Output.WriteLine($"{time}{(level == LogLevel.Information ? "" : "warning: ")}{message}");
-            host.Output.Flush();
+            output.WriteLine($"{time}{(level == LogLevel.Information ? "" : "warning: ")}{message}");
+            output.Flush();
         }
     }
 }

@@ -22,6 +22,7 @@ internal static class SwitchOverCommand
         new("within", How, "DURATION", "So long clients of the primary wait at most, 1s to 10m: if the backup could not be offered to "
             + "take over by then, the switch-over is called off and they go on.", "10s", ""),
         Patience.Option(How),
+        Report.Json(How),
         new("call-off", How, "", "Call off one that was begun and interrupted: the primary goes on, unless the backup has taken "
             + "over already.", "", "") { Shape = OptionShape.Flag },
         .. SiteArguments.Database("backup-metadata", "The backup's database, as given to slogger backup"),
@@ -43,15 +44,16 @@ internal static class SwitchOverCommand
             arguments.Fail("--metadata and --backup-metadata are the same database", "each site has one of its own");
         }
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
-        var log = new StepLog(host);
+        bool asJson = arguments.Flag(Report.Option);
+        var log = new StepLog(Report.Progress(host, asJson));
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
             var patience = new Patience(timeout, log);
             // Clients are held by the run alone, for one --within, and by one run.
             (SwitchOverRun? prepared, CommandResult? obstacle) = await patience.WithDatabasesAsync(
-                () => PrepareAsync(spec!, backupSpec!, cluster, credentials, callsOff ? TimeSpan.Zero : limit, host, log, patience,
-                    signals.Token), signals.Token).ConfigureAwait(false);
+                () => PrepareAsync(spec!, backupSpec!, cluster, credentials, callsOff ? TimeSpan.Zero : limit, host, asJson, log,
+                    patience, signals.Token), signals.Token).ConfigureAwait(false);
             if (prepared is null) { return obstacle!; }
             await using SwitchOverRun run = prepared;
             return await run.RunAsync(signals.Token).ConfigureAwait(false);
@@ -70,8 +72,8 @@ internal static class SwitchOverCommand
 
     // Nobody is held up yet.
     private static async Task<(SwitchOverRun? Run, CommandResult? Obstacle)> PrepareAsync(
-        MetadataSpec spec, MetadataSpec backupSpec, string cluster, SiteCredentials credentials, TimeSpan limit, AppHost host, StepLog log,
-            Patience patience, CancellationToken stop)
+        MetadataSpec spec, MetadataSpec backupSpec, string cluster, SiteCredentials credentials, TimeSpan limit, AppHost host, bool asJson,
+            StepLog log, Patience patience, CancellationToken stop)
     {
         SiteAccess? primary = null, backup = null;
         SwitchOverRun? run = null;
@@ -93,7 +95,8 @@ internal static class SwitchOverCommand
                 return (null, CommandResult.Failed("the site of --metadata is no primary", "give the primary's --metadata, and the "
                     + "backup's --backup-metadata"));
             }
-            return (run = await SwitchOverRun.PrepareAsync(primary, backup, shards, limit, host, log, stop).ConfigureAwait(false), null);
+            run = await SwitchOverRun.PrepareAsync(primary, backup, shards, limit, host, asJson, log, stop).ConfigureAwait(false);
+            return (run, null);
         }
         finally
         {

@@ -19,9 +19,10 @@ namespace Slogger.Cli.Sites;
 /// <param name="shards">How many shards there are.</param>
 /// <param name="limit">So long clients wait at most until the backup is offered to take over; zero: it is called off.</param>
 /// <param name="host">Where the outcome is shown.</param>
+/// <param name="asJson">Whether for a program.</param>
 /// <param name="log">Where the steps are.</param>
 internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IReadOnlyList<SiteProcess> ships, int shards, TimeSpan limit,
-    AppHost host, StepLog log) : IAsyncDisposable
+    AppHost host, bool asJson, StepLog log) : IAsyncDisposable
 {
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(2), RetryPause = TimeSpan.FromMilliseconds(50);
     private Task<FailoverOutcome>? _taking;
@@ -31,13 +32,13 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
     /// <summary>Does what can be done before anybody is held up. Changes nothing.</summary>
     /// <exception cref="MetadataException">A database cannot be used.</exception>
     public static async Task<SwitchOverRun> PrepareAsync(SiteAccess primary, SiteAccess backup, int shards, TimeSpan limit, AppHost host,
-        StepLog log, CancellationToken stop)
+        bool asJson, StepLog log, CancellationToken stop)
     {
         await (await ManagerAsync(backup, log, stop).ConfigureAwait(false)).RehearseAsync(stop).ConfigureAwait(false);
         await primary.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
         IReadOnlyList<SiteProcess> ships = await primary.ProcessesAsync(stop).ConfigureAwait(false);
         await SiteAccess.AskAllAsync(ships, SiteControlMethods.Status, new V1.StatusRequest(), stop).ConfigureAwait(false);
-        return new(primary, backup, ships, shards, limit, host, log);
+        return new(primary, backup, ships, shards, limit, host, asJson, log);
     }
 
     /// <summary>Does it. A database that cannot be used is asked again at the same place: what was begun has to come to its end.</summary>
@@ -107,7 +108,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
 
     private CommandResult CalledOff()
     {
-        host.Output.WriteLine("no switch-over is under way any more: the primary serves its clients");
+        new SwitchOverReport(IsCalledOff: true).Write(host, asJson);
         return CommandResult.Done;
     }
 
@@ -140,23 +141,24 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
             return CommandResult.Failed(error, "slogger failover, at the backup, goes on with it");
         }
         there = await TryAsync(() => backup.StateAsync(stop), "backup", stop).ConfigureAwait(false);
-        host.Output.WriteLine($"the backup is the primary now: site epoch {there.Epoch}, world-line {there.Epoch.FirstWorldLine}");
-        if (_offered is { } cut && there.Final is { } final)
+        var report = new SwitchOverReport(IsCalledOff: false, there.Epoch.Number, there.Epoch.FirstWorldLine.Number)
         {
-            if (final < cut)
-            {
-                return CommandResult.Failed($"the backup has gone on from {final}, which lies below the cut {cut} at which "
-                    + "the primary ended", "please report this, with what both sites' slogger status --site shows");
-            }
-            host.Output.WriteLine($"nothing is lost: the primary ended at cut {cut}, and the backup goes on from {final}");
+            Cut = _offered,
+            From = there.Final,
+        };
+        if (report is { Cut: { } cut, From: { } final } && final < cut)
+        {
+            report.Write(host, asJson);
+            return CommandResult.Failed($"the backup has gone on from {final}, which lies below the cut {cut} at which "
+                + "the primary ended", "please report this, with what both sites' slogger status --site shows");
         }
         if (limit == TimeSpan.Zero)
         {
+            report.Write(host, asJson);
             return CommandResult.Failed("it was too late to call the switch-over off: the backup had taken over",
                 "send clients there; slogger seed here makes this site the backup");
         }
-        host.Output.WriteLine($"clients were held for {SiteText.Ms(log.Elapsed)} at most");
-        host.Output.WriteLine("the site that has handed over follows again after slogger seed there");
+        (report with { Held = log.Elapsed }).Write(host, asJson);
         return CommandResult.Done;
     }
 

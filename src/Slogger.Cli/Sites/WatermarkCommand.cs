@@ -46,7 +46,11 @@ internal static class WatermarkCommand
         if (failed is not null) { return CommandResult.Failed(failed.Problem!, failed.Remedy); }
 
         using AppLog log = new(host, level, format);
-        using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
+        using StopSignals signals = new(log, host.HandlesSignals, host.Stop, () =>
+        {
+            if (arguments.Renew(credentials) is { } problem) { log.Warn($"SIGHUP: {problem}; what was there before stays"); }
+            else { log.Info("SIGHUP: certificates were read again"); }
+        });
         try
         {
             await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);

@@ -34,10 +34,10 @@ public sealed record AppHost
     public CancellationToken Stop { get; init; }
 
     /// <summary>Runs a proxy.</summary>
-    public Func<ServeOptions, ILogger, CancellationToken, Task<ProxyExit>> Serve { get; init; } = PrimaryHost.RunAsync;
+    public Func<ServeOptions, LiveOptions, ILogger, CancellationToken, Task<ProxyExit>> Serve { get; init; } = PrimaryHost.RunAsync;
 
     /// <summary>Runs a process of a backup.</summary>
-    public Func<ServeOptions, ILogger, CancellationToken, Task<ProxyExit>> Backup { get; init; } = BackupHost.RunAsync;
+    public Func<ServeOptions, LiveOptions, ILogger, CancellationToken, Task<ProxyExit>> Backup { get; init; } = BackupHost.RunAsync;
 
     /// <summary>Restores offline.</summary>
     public Func<RestoreOptions, ILogger, CancellationToken, Task<ProxyExit>> Restore { get; init; } = OfflineRestore.RunAsync;

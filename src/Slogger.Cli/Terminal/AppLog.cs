@@ -37,15 +37,20 @@ internal sealed class AppLog : ILogger, IDisposable
             return;
         }
 
-        (_exporting, _log) = Exporting(_lines, level);
+        (_exporting, _log) = Exporting(_lines);
         AppDomain.CurrentDomain.ProcessExit += OnProcessExit;
     }
 
-    public bool IsEnabled(LogLevel logLevel) => _log.IsEnabled(logLevel);
+    /// <summary>Least level that is written and sent. May change at any time.</summary>
+    public LogLevel Level { get => _lines.Least; set => _lines.Least = value; }
+
+    public bool IsEnabled(LogLevel logLevel) => _lines.IsEnabled(logLevel);
 
     public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception,
-        Func<TState, Exception?, string> formatter) =>
-        _log.Log(logLevel, eventId, state, exception, formatter);
+        Func<TState, Exception?, string> formatter)
+    {
+        if (IsEnabled(logLevel)) { _log.Log(logLevel, eventId, state, exception, formatter); }
+    }
 
     public IDisposable? BeginScope<TState>(TState state)
         where TState : notnull => _log.BeginScope(state);
@@ -65,11 +70,12 @@ internal sealed class AppLog : ILogger, IDisposable
 
     // Apart, so that OpenTelemetry is loaded only where it is asked for.
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private static (IDisposable Exporting, ILogger Log) Exporting(LineLog lines, LogLevel level)
+    private static (IDisposable Exporting, ILogger Log) Exporting(LineLog lines)
     {
         var sdk = OpenTelemetrySdk.Create(builder =>
         {
-            builder.Services.AddLogging(logging => logging.SetMinimumLevel(level).AddProvider(lines));
+            // What is below the level does not come here.
+            builder.Services.AddLogging(logging => logging.SetMinimumLevel(LogLevel.Trace).AddProvider(lines));
             // The environment names the service where it says otherwise (OTEL_SERVICE_NAME), and all else of the exporter.
             ResourceBuilder resource = ResourceBuilder.CreateEmpty().AddTelemetrySdk()
                 .AddService("slogger", serviceVersion: ProductVersion.Text).AddEnvironmentVariableDetector();

@@ -12,8 +12,8 @@ public static class GridCut
 {
     /// <summary>The newest version that all shards are durable at and can be restored to.</summary>
     /// <param name="current">The cut so far: what is returned if no newer one can be found (invariant I3).</param>
-    /// <param name="claims">One of every shard that counts (<see cref="Slogger.Core.Membership.Members.Counts"/>), all of the cut's
-    /// world-line; one of another world-line holds the cut where it is.</param>
+    /// <param name="claims">One of every shard that counts (<see cref="Membership.Members.Counts(Membership.MemberState)"/>), all of the
+    /// cut's world-line; one of another world-line holds the cut where it is.</param>
     public static WorldPoint Advance(WorldPoint current, IReadOnlyList<DurableClaim> claims)
     {
         if (claims.Count == 0) return current;

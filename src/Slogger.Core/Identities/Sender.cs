@@ -15,9 +15,16 @@ public readonly record struct Sender(SiteEpoch Site, long Epoch, long Incarnatio
         return by != 0 ? by : Incarnation.CompareTo(other.Incarnation);
     }
 
+    /// <summary>Whether the first is before.</summary>
     public static bool operator <(Sender a, Sender b) => a.CompareTo(b) < 0;
+
+    /// <summary>Whether the first is after.</summary>
     public static bool operator >(Sender a, Sender b) => a.CompareTo(b) > 0;
+
+    /// <summary>Whether the first is before, or the same.</summary>
     public static bool operator <=(Sender a, Sender b) => a.CompareTo(b) <= 0;
+
+    /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(Sender a, Sender b) => a.CompareTo(b) >= 0;
 
     /// <inheritdoc />

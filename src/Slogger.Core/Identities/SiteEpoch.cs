@@ -26,9 +26,16 @@ public readonly record struct SiteEpoch(long Number) : IComparable<SiteEpoch>
     /// <inheritdoc />
     public int CompareTo(SiteEpoch other) => Number.CompareTo(other.Number);
 
+    /// <summary>Whether the first is before.</summary>
     public static bool operator <(SiteEpoch a, SiteEpoch b) => a.Number < b.Number;
+
+    /// <summary>Whether the first is after.</summary>
     public static bool operator >(SiteEpoch a, SiteEpoch b) => a.Number > b.Number;
+
+    /// <summary>Whether the first is before, or the same.</summary>
     public static bool operator <=(SiteEpoch a, SiteEpoch b) => a.Number <= b.Number;
+
+    /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(SiteEpoch a, SiteEpoch b) => a.Number >= b.Number;
 
     /// <inheritdoc />

@@ -7,7 +7,7 @@ namespace Slogger.Core.Ownership;
 /// <summary>What is to be done.</summary>
 public enum MoveEffectKind
 {
-    /// <summary>Old owner: from here on <see cref="ShardOwnership.Ask"/> says that the slots are not served. End the blocked
+    /// <summary>Old owner: from here on <see cref="ServedSlots.Ask"/> says that the slots are not served. End the blocked
     /// commands that wait for keys of theirs (what they wait for will come elsewhere), wait until all that was forwarded before
     /// has been answered, then call <see cref="ShardOwnership.Withheld"/>; if that takes too long,
     /// <see cref="ShardOwnership.NotReady"/>.</summary>

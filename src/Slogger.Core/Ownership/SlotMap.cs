@@ -18,9 +18,16 @@ public readonly record struct MapRevision(long Number) : IComparable<MapRevision
     /// <inheritdoc />
     public int CompareTo(MapRevision other) => Number.CompareTo(other.Number);
 
+    /// <summary>Whether the first is before.</summary>
     public static bool operator <(MapRevision a, MapRevision b) => a.Number < b.Number;
+
+    /// <summary>Whether the first is after.</summary>
     public static bool operator >(MapRevision a, MapRevision b) => a.Number > b.Number;
+
+    /// <summary>Whether the first is before, or the same.</summary>
     public static bool operator <=(MapRevision a, MapRevision b) => a.Number <= b.Number;
+
+    /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(MapRevision a, MapRevision b) => a.Number >= b.Number;
 
     /// <inheritdoc />

@@ -32,9 +32,16 @@ public readonly record struct LogIndex(WorldLine WorldLine, long Offset, Version
     /// <summary>The later of two.</summary>
     public static LogIndex Max(LogIndex a, LogIndex b) => a >= b ? a : b;
 
+    /// <summary>Whether the first is before.</summary>
     public static bool operator <(LogIndex a, LogIndex b) => a.CompareTo(b) < 0;
+
+    /// <summary>Whether the first is after.</summary>
     public static bool operator >(LogIndex a, LogIndex b) => a.CompareTo(b) > 0;
+
+    /// <summary>Whether the first is before, or the same.</summary>
     public static bool operator <=(LogIndex a, LogIndex b) => a.CompareTo(b) <= 0;
+
+    /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(LogIndex a, LogIndex b) => a.CompareTo(b) >= 0;
 
     /// <summary>World-line, version and offset: <c>2:17@4711</c>.</summary>

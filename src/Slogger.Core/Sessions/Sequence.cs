@@ -9,9 +9,16 @@ public readonly record struct Sequence(long Number) : IComparable<Sequence>
     /// <inheritdoc />
     public int CompareTo(Sequence other) => Number.CompareTo(other.Number);
 
+    /// <summary>Whether the first is before.</summary>
     public static bool operator <(Sequence a, Sequence b) => a.Number < b.Number;
+
+    /// <summary>Whether the first is after.</summary>
     public static bool operator >(Sequence a, Sequence b) => a.Number > b.Number;
+
+    /// <summary>Whether the first is before, or the same.</summary>
     public static bool operator <=(Sequence a, Sequence b) => a.Number <= b.Number;
+
+    /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(Sequence a, Sequence b) => a.Number >= b.Number;
 
     /// <inheritdoc />

@@ -32,9 +32,16 @@ public readonly record struct HybridTimestamp(ulong Bits) : IComparable<HybridTi
     /// <inheritdoc />
     public int CompareTo(HybridTimestamp other) => Bits.CompareTo(other.Bits);
 
+    /// <summary>Whether the first is before.</summary>
     public static bool operator <(HybridTimestamp a, HybridTimestamp b) => a.Bits < b.Bits;
+
+    /// <summary>Whether the first is after.</summary>
     public static bool operator >(HybridTimestamp a, HybridTimestamp b) => a.Bits > b.Bits;
+
+    /// <summary>Whether the first is before, or the same.</summary>
     public static bool operator <=(HybridTimestamp a, HybridTimestamp b) => a.Bits <= b.Bits;
+
+    /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(HybridTimestamp a, HybridTimestamp b) => a.Bits >= b.Bits;
 
     /// <inheritdoc />

@@ -23,9 +23,16 @@ public readonly record struct Version(long Number) : IComparable<Version>
     /// <summary>The smaller of two versions.</summary>
     public static Version Min(Version a, Version b) => a.Number <= b.Number ? a : b;
 
+    /// <summary>Whether the first is before.</summary>
     public static bool operator <(Version a, Version b) => a.Number < b.Number;
+
+    /// <summary>Whether the first is after.</summary>
     public static bool operator >(Version a, Version b) => a.Number > b.Number;
+
+    /// <summary>Whether the first is before, or the same.</summary>
     public static bool operator <=(Version a, Version b) => a.Number <= b.Number;
+
+    /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(Version a, Version b) => a.Number >= b.Number;
 
     /// <inheritdoc />

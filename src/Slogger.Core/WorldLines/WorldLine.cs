@@ -17,9 +17,16 @@ public readonly record struct WorldLine(long Number) : IComparable<WorldLine>
     /// <inheritdoc />
     public int CompareTo(WorldLine other) => Number.CompareTo(other.Number);
 
+    /// <summary>Whether the first is before.</summary>
     public static bool operator <(WorldLine a, WorldLine b) => a.Number < b.Number;
+
+    /// <summary>Whether the first is after.</summary>
     public static bool operator >(WorldLine a, WorldLine b) => a.Number > b.Number;
+
+    /// <summary>Whether the first is before, or the same.</summary>
     public static bool operator <=(WorldLine a, WorldLine b) => a.Number <= b.Number;
+
+    /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(WorldLine a, WorldLine b) => a.Number >= b.Number;
 
     /// <inheritdoc />
@@ -37,9 +44,16 @@ public readonly record struct WorldPoint(WorldLine WorldLine, Version Version) :
         return byLine != 0 ? byLine : Version.CompareTo(other.Version);
     }
 
+    /// <summary>Whether the first is before.</summary>
     public static bool operator <(WorldPoint a, WorldPoint b) => a.CompareTo(b) < 0;
+
+    /// <summary>Whether the first is after.</summary>
     public static bool operator >(WorldPoint a, WorldPoint b) => a.CompareTo(b) > 0;
+
+    /// <summary>Whether the first is before, or the same.</summary>
     public static bool operator <=(WorldPoint a, WorldPoint b) => a.CompareTo(b) <= 0;
+
+    /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(WorldPoint a, WorldPoint b) => a.CompareTo(b) >= 0;
 
     /// <inheritdoc />

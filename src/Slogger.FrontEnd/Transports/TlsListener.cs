@@ -14,12 +14,12 @@ internal sealed class TlsListener : IAsyncDisposable
     private static readonly TimeSpan AcceptRetry = TimeSpan.FromMilliseconds(100);
     private readonly ConcurrentDictionary<Connection, byte> _connections = new();
     private readonly CancellationTokenSource _stop = new();
-    private readonly SslServerAuthenticationOptions _options;
     private readonly Action<Socket, ToldCommits?, EndPoint?, EndPoint?> _admit;
     private readonly Func<bool>? _mayTell;
     private readonly Action<string> _warn;
-    private readonly int _most;
     private readonly List<Task> _loops = [];
+    private volatile SslServerAuthenticationOptions _options;
+    private volatile int _most;
 
     /// <summary>Begins to accept.</summary>
     /// <param name="sockets">Bound and listening; they stay the caller's.</param>
@@ -41,6 +41,9 @@ internal sealed class TlsListener : IAsyncDisposable
         foreach (Socket socket in sockets) { _loops.Add(Task.Run(() => AcceptAsync(socket))); }
         _loops.Add(Task.Run(ScanAsync));
     }
+
+    /// <summary>Other certificates and another limit, for connections from now on. Those that are there go on. Any thread.</summary>
+    public void Renew(SslServerAuthenticationOptions tls, int most) => (_options, _most) = (tls, most);
 
     public async ValueTask DisposeAsync()
     {

@@ -14,8 +14,13 @@ namespace Slogger.Grpc.Client;
 public sealed class GrpcChannel : IDisposable
 {
     private static readonly TimeSpan TimeoutMax = TimeSpan.FromDays(40);
-    private readonly Stock.GrpcChannel _channel;
-    private readonly CallInvoker _calls;
+    private readonly string _host;
+    private readonly int _port;
+    private readonly Lock _lock = new();
+    private readonly List<Stock.GrpcChannel> _channels = [];
+    private GrpcTls? _tls;
+    private CallInvoker _calls;
+    private bool _isDisposed;
 
     /// <summary>Makes a channel; nothing is connected yet.</summary>
     /// <param name="host">Name or address of the server; its certificate has to have it.</param>
@@ -29,6 +34,27 @@ public sealed class GrpcChannel : IDisposable
         {
             throw new ArgumentException("a secret is of printable ASCII, without blanks", nameof(options));
         }
+        (_host, _port) = (host, port);
+        _calls = Make(_tls = Options.Tls?.Newest);
+    }
+
+    internal GrpcChannelOptions Options { get; }
+
+    // Other certificates are another channel of stock gRPC's. Calls that are under way go on where they are.
+    private CallInvoker Calls
+    {
+        get
+        {
+            lock (_lock)
+            {
+                if (Options.Tls?.Newest is { } tls && !ReferenceEquals(tls, _tls) && !_isDisposed) { _calls = Make(_tls = tls); }
+                return _calls;
+            }
+        }
+    }
+
+    private CallInvoker Make(GrpcTls? tls)
+    {
         var http = new SocketsHttpHandler
         {
             UseProxy = false,
@@ -46,10 +72,10 @@ public sealed class GrpcChannel : IDisposable
             KeepAlivePingPolicy = HttpKeepAlivePingPolicy.WithActiveRequests,
             KeepAlivePingDelay = Options.PingAfter,
             KeepAlivePingTimeout = Options.PingTimeout,
-            SslOptions = Options.Tls?.ForClient(host) ?? new SslClientAuthenticationOptions(),
+            SslOptions = tls?.ForClient(_host) ?? new SslClientAuthenticationOptions(),
         };
-        _channel = Stock.GrpcChannel.ForAddress(
-            new UriBuilder(Options.Tls is null ? Uri.UriSchemeHttp : Uri.UriSchemeHttps, host, port).Uri, new()
+        var channel = Stock.GrpcChannel.ForAddress(
+            new UriBuilder(tls is null ? Uri.UriSchemeHttp : Uri.UriSchemeHttps, _host, _port).Uri, new()
         {
             HttpHandler = http,
             DisposeHttpClient = true,
@@ -57,15 +83,14 @@ public sealed class GrpcChannel : IDisposable
             MaxSendMessageSize = null,
             CompressionProviders = [new LimitedGzip(Options.MessageBytesMax)],
         });
-        _calls = _channel.CreateCallInvoker();
+        _channels.Add(channel);
+        return channel.CreateCallInvoker();
     }
-
-    internal GrpcChannelOptions Options { get; }
 
     /// <summary>Begins a call of any number of requests and replies. To be disposed.</summary>
     public ClientCall<TRequest, TReply> Open<TRequest, TReply>(Method<TRequest, TReply> method, in CallOptions options = default)
         where TRequest : class where TReply : class =>
-        new(_calls.AsyncDuplexStreamingCall(method, null, ToStock(options)), options);
+        new(Calls.AsyncDuplexStreamingCall(method, null, ToStock(options)), options);
 
     /// <summary>A call of one request and one reply.</summary>
     /// <exception cref="RpcException">It has not succeeded.</exception>
@@ -75,7 +100,7 @@ public sealed class GrpcChannel : IDisposable
         long begun = Stopwatch.GetTimestamp();
         try
         {
-            using AsyncUnaryCall<TReply> call = _calls.AsyncUnaryCall(method, null, ToStock(options), request);
+            using AsyncUnaryCall<TReply> call = Calls.AsyncUnaryCall(method, null, ToStock(options), request);
             return await call.ResponseAsync.ConfigureAwait(false);
         }
         catch (Exception e) when (RpcException.IsOfCall(e) || e is InvalidDataException)
@@ -85,7 +110,14 @@ public sealed class GrpcChannel : IDisposable
     }
 
     /// <summary>Ends all connections, and the calls on them.</summary>
-    public void Dispose() => _channel.Dispose();
+    public void Dispose()
+    {
+        lock (_lock)
+        {
+            _isDisposed = true;
+            foreach (Stock.GrpcChannel channel in _channels) { channel.Dispose(); }
+        }
+    }
 
     private static async ValueTask<Stream> ConnectAsync(SocketsHttpConnectionContext context, CancellationToken stop)
     {

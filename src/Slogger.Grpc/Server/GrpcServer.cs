@@ -196,7 +196,7 @@ public sealed partial class GrpcServer : IAsyncDisposable
         if (_options.Tls is not { } tls) { return; }
         listen.UseHttps(new TlsHandshakeCallbackOptions
         {
-            OnConnection = context => ValueTask.FromResult(tls.ForServer(refusal => context.Connection.Items[RefusalKey] = refusal)),
+            OnConnection = context => ValueTask.FromResult(tls.Newest.ForServer(refusal => context.Connection.Items[RefusalKey] = refusal)),
         });
     }
 
@@ -237,7 +237,7 @@ public sealed partial class GrpcServer : IAsyncDisposable
             throw new RpcException(StatusCode.Unauthenticated, why);
         }
         // No callback is made where the client shows nothing at all.
-        if (_options.Tls is { IsPeerChecked: true } && connection?.ContainsKey(RefusalKey) != true)
+        if (_options.Tls?.Newest is { IsPeerChecked: true } && connection?.ContainsKey(RefusalKey) != true)
         {
             throw new RpcException(StatusCode.Unauthenticated, "a certificate is needed");
         }

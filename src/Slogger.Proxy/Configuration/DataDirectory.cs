@@ -15,14 +15,23 @@ namespace Slogger.Proxy.Configuration;
 /// <param name="IsOptionError">True if the options contradict the directory (exit code 2), false if it is in use or broken (1).</param>
 public sealed record DataDirectoryResult(DataDirectory? Opened, string Problem, string Remedy, bool IsOptionError);
 
+/// <summary>The process that has a data directory.</summary>
+/// <param name="Pid">Its number.</param>
+/// <param name="IsProxy">Whether it is a proxy; else it restores.</param>
+/// <param name="Since">Since when it has the directory.</param>
+public sealed record DirectoryOwner(int Pid, bool IsProxy, DateTimeOffset Since);
+
 /// <summary>A locked data directory.</summary>
 public sealed class DataDirectory : IDisposable
 {
     /// <summary>Name of the lock file.</summary>
     public const string LockFileName = "lock";
 
-    /// <summary>Name of the file with the owner's process id, for messages (a locked file cannot be read by .NET).</summary>
+    /// <summary>Name of the file with the owner's process id, for messages (a locked file cannot be read by .NET). A second line says what
+    /// the process is.</summary>
     public const string PidFileName = "proxy.pid";
+
+    private const string ProxyText = "proxy", RestoreText = "restore";
 
     /// <summary>The directory of an embedded store, in the data directory.</summary>
     public const string FasterDirectory = "faster";
@@ -50,7 +59,7 @@ public sealed class DataDirectory : IDisposable
         string path = options.DataDirectory;
         // Its own name has to survive what the log in it promises to.
         SystemFileLayer.Instance.CreateDirectory(path);
-        return WithLock(path, held =>
+        return WithLock(path, ProxyText, held =>
         {
             StoreRecord? found = StoreRecord.Read(path);
             if (found is null && FindRemains(path) is { } remains)
@@ -90,20 +99,23 @@ public sealed class DataDirectory : IDisposable
                 "give the right one with --data", true);
         }
 
-        return WithLock(path, held =>
+        return WithLock(path, RestoreText, held =>
         {
             StoreRecord found = StoreRecord.Read(path)!;
             return Opened(path, held, found, found.Commit);
         });
     });
 
-    /// <summary>Process id of the directory's owner, for messages; null if unknown or if nobody holds it.</summary>
-    public static int? OwnerOf(string path)
+    /// <summary>The directory's owner, for messages; null if unknown or if nobody holds it. After a crash it may be a process that has
+    /// ended.</summary>
+    public static DirectoryOwner? OwnerOf(string path)
     {
         try
         {
-            string text = File.ReadAllText(System.IO.Path.Combine(path, PidFileName));
-            return int.TryParse(text, NumberStyles.AllowTrailingWhite, CultureInfo.InvariantCulture, out int pid) ? pid : null;
+            string file = System.IO.Path.Combine(path, PidFileName);
+            string[] lines = File.ReadAllLines(file);
+            return lines.Length > 0 && int.TryParse(lines[0], NumberStyles.None, CultureInfo.InvariantCulture, out int pid)
+                ? new(pid, lines.Length > 1 && lines[1] == ProxyText, File.GetLastWriteTimeUtc(file)) : null;
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
@@ -150,7 +162,7 @@ public sealed class DataDirectory : IDisposable
 
     private static string? FindRemains(string path) => Remains.FirstOrDefault(name => Directory.Exists(System.IO.Path.Combine(path, name)));
 
-    private static DataDirectoryResult WithLock(string path, Func<FileStream, DataDirectoryResult> use)
+    private static DataDirectoryResult WithLock(string path, string what, Func<FileStream, DataDirectoryResult> use)
     {
         FileStream held;
         try
@@ -159,7 +171,7 @@ public sealed class DataDirectory : IDisposable
         }
         catch (IOException e) when (IsLockViolation(e))
         {
-            string owner = OwnerOf(path) is { } pid ? string.Create(CultureInfo.InvariantCulture, $" (process {pid})") : "";
+            string owner = OwnerOf(path) is { } of ? string.Create(CultureInfo.InvariantCulture, $" (process {of.Pid})") : "";
             return Broken($"the data directory {path} is in use by another Slogger process{owner}",
                 "stop that one, or give another directory with --data");
         }
@@ -170,7 +182,7 @@ public sealed class DataDirectory : IDisposable
             // A record of a killed proxy would send status to whoever has its address now.
             ProxyRecord.Remove(path);
             PrivateFile.Write(System.IO.Path.Combine(path, PidFileName),
-                Encoding.ASCII.GetBytes(Environment.ProcessId.ToString(CultureInfo.InvariantCulture) + "\n"));
+                Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"{Environment.ProcessId}\n{what}\n")));
             result = use(held);
             return result;
         }

@@ -53,6 +53,9 @@ public sealed record OptionDefinition(string Name, string Group, string ValueNam
     /// <summary>True if its value may hold a password and must not be repeated in messages.</summary>
     public bool IsSecret { get; init; }
 
+    /// <summary>True if a running process takes up another value at SIGHUP; see <see cref="LiveOptions"/>.</summary>
+    public bool IsLive { get; init; }
+
     /// <summary>Its name on the command line.</summary>
     public string Switch => "--" + Name;
 
@@ -84,20 +87,21 @@ public static class OptionCatalog
             nameof(ServeOptions.Listen)) { Shape = OptionShape.List },
         new("tls-listen", Clients, "ADDRESS", "The same over TLS; may be repeated. Without --listen, clients can connect over TLS only.",
             "none", "ClientTls.Listen") { Shape = OptionShape.List },
-        new("tls-cert", Clients, "FILE", "Certificate chain (PEM) shown to clients.", "none", "ClientTls.CertificateFile"),
-        new("tls-key", Clients, "FILE", "Private key (PEM) of --tls-cert.", "none", "ClientTls.KeyFile"),
+        new("tls-cert", Clients, "FILE", "Certificate chain (PEM) shown to clients.", "none", "ClientTls.CertificateFile")
+            { IsLive = true },
+        new("tls-key", Clients, "FILE", "Private key (PEM) of --tls-cert.", "none", "ClientTls.KeyFile") { IsLive = true },
         new("tls-client-ca", Clients, "FILE", "Clients must show a certificate from these authorities (PEM).",
-            "none, no certificate is asked for", "ClientTls.ClientCaFile"),
+            "none, no certificate is asked for", "ClientTls.ClientCaFile") { IsLive = true },
         new("announce", Clients, "HOST:PORT", "Where clients and other proxies reach this one: what a cluster of several shards tells its "
             + "clients. Needed there when it listens on every interface.", "the first TCP address of --listen, else of --tls-listen",
             nameof(ServeOptions.Announce)),
         new("max-clients", Clients, "NUMBER", "Most clients at a time; further ones get an error and are closed.", "10000",
-            nameof(ServeOptions.MaxClients)),
+            nameof(ServeOptions.MaxClients)) { IsLive = true },
         new("client-output-limit", Clients, "SIZE", "Unread replies that one client may leave before it is disconnected.",
-            "576mb, so that one value of 512mb fits", nameof(ServeOptions.ClientOutputLimitBytes)),
+            "576mb, so that one value of 512mb fits", nameof(ServeOptions.ClientOutputLimitBytes)) { IsLive = true },
         new("output-memory-limit", Clients, "SIZE", "Unread replies of all clients together; beyond it the client with most is "
             + "disconnected first. The same limit, counted apart, holds for requests that have not come whole.",
-            "1gb, at least --client-output-limit", nameof(ServeOptions.OutputMemoryLimitBytes)),
+            "1gb, at least --client-output-limit", nameof(ServeOptions.OutputMemoryLimitBytes)) { IsLive = true },
         new("on-rollback", Clients, "close|error", "What plain clients see after a recovery lost a suffix: their connection closes, or "
             + "their next command is answered with an error and then it closes. What a client sent before it read that is not done.",
             "close", nameof(ServeOptions.OnRollback)),
@@ -206,10 +210,11 @@ public static class OptionCatalog
         new("site-secret-file", Sites, "FILE", "File whose first line is a secret that both sites share. In clear text on its way without "
             + "--site-cert-file.", "none", "Site.SecretFile"),
         new("site-cert-file", Sites, "FILE", "Certificate chain (PEM) of this process for the other site, as server and as client.",
-            "none, clear text", "Site.CertificateFile"),
-        new("site-key-file", Sites, "FILE", "Private key (PEM) of --site-cert-file.", "none", "Site.KeyFile"),
+            "none, clear text", "Site.CertificateFile") { IsLive = true },
+        new("site-key-file", Sites, "FILE", "Private key (PEM) of --site-cert-file.", "none", "Site.KeyFile") { IsLive = true },
         new("site-ca-file", Sites, "FILE", "The other site's processes must show a certificate from these authorities (PEM), whoever "
-            + "connects to whom.", "none: callers need no certificate, servers one that this machine trusts", "Site.CaFile"),
+            + "connects to whom.", "none: callers need no certificate, servers one that this machine trusts", "Site.CaFile")
+            { IsLive = true },
         new("primary-shards", Sites, "N", "How many shards the primary has, if that is another number than this site's (--shards): each "
             + "process receives those whose slots its shard has. Counts where the backup is made. The primary's keys have to be divided "
             + "by hash slots, evenly, as when a cluster is made; databases but 0, and commands whose keys are of several of this site's "
@@ -227,7 +232,7 @@ public static class OptionCatalog
         new("transport", Running, "auto|epoll|sockets", "How sockets are driven: one epoll loop (Linux), or .NET sockets (every "
             + "system, slower).", "auto", nameof(ServeOptions.Transport)),
         new("log-level", Running, "LEVEL", "Least level that is logged to stderr: trace, debug, info, warn, error.", "info",
-            nameof(ServeOptions.LogLevel)) { Commands = Every },
+            nameof(ServeOptions.LogLevel)) { IsLive = true, Commands = Every },
         new("log-format", Running, "text|json", "How the log is written to stderr: a line of text for people, or an object of JSON "
             + "in each line.", "text", nameof(ServeOptions.LogFormat)) { Commands = Every },
     ];
@@ -244,6 +249,8 @@ public static class OptionCatalog
         new("list", WhatToRestore, "",
             "Restore nothing; show the versions that can be restored, oldest first, with the time at which each was closed.",
             "none", nameof(RestoreOptions.List)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
+        new("json", WhatToRestore, "", "With --list: as one JSON object, for programs.", "false", nameof(RestoreOptions.Json))
+            { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
         new("keep", WhatToRestore, "",
             "With --version: the next slogger serve goes on from that version, in a new world-line. What was done after it is undone. "
             + "Of several shards: stop all, then give each the same version.",

@@ -23,6 +23,10 @@ internal sealed class OptionReader
     /// <summary>Everything that looks wrong so far.</summary>
     public List<string> Warnings { get; }
 
+    /// <summary>The texts that count, by option.</summary>
+    public IReadOnlyDictionary<string, OptionTexts> Given =>
+        _layers.SelectMany(layer => layer.Values.Keys).Distinct().ToDictionary(name => name, name => Texts(name)!);
+
     /// <summary>Index of the layer that decides an option: 0 is the highest; the number of layers if no layer has it.</summary>
     public int LayerOf(string name)
     {

@@ -28,6 +28,9 @@ public sealed record RestoreOptions
     /// <summary>Nothing is restored: the versions that can be are listed. Default: false.</summary>
     public bool List { get; init; }
 
+    /// <summary>What is listed is written as JSON. Default: false, for a person.</summary>
+    public bool Json { get; init; }
+
     /// <summary>The running Redis to restore into; its data is replaced. Default: the directory's store.</summary>
     public ListenAddress? Redis { get; init; }
 

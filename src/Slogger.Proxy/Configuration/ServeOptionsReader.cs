@@ -13,7 +13,21 @@ namespace Slogger.Proxy.Configuration;
 
 /// <summary>The options, or what is wrong with them. <see cref="Options"/> is null exactly if there are errors.</summary>
 public sealed record OptionsResult<T>(T? Options, IReadOnlyList<OptionError> Errors, IReadOnlyList<string> Warnings)
-    where T : class;
+    where T : class
+{
+    /// <summary>The texts that count, by option: of the highest source that has it. What nobody gave is not there.</summary>
+    public IReadOnlyDictionary<string, OptionTexts> Given { get; init; } = new Dictionary<string, OptionTexts>();
+
+    /// <summary>The options that have other texts than in an earlier reading, or are given in one of the two only, in the order of
+    /// --help.</summary>
+    public IReadOnlyList<OptionDefinition> ChangedSince(OptionsResult<T> earlier)
+    {
+        ArgumentNullException.ThrowIfNull(earlier);
+        static IReadOnlyList<string> texts(OptionsResult<T> of, OptionDefinition option) =>
+            of.Given.GetValueOrDefault(option.Name)?.Texts ?? [];
+        return [.. OptionCatalog.All.Where(option => !texts(this, option).SequenceEqual(texts(earlier, option)))];
+    }
+}
 
 /// <summary>Reads the options of slogger serve, backup, restore and recover.</summary>
 public static class ServeOptionsReader
@@ -158,6 +172,7 @@ public static class ServeOptionsReader
         long? version = reader.Value<long?>("version", ReadVersion, null);
         bool list = reader.Value("list", OptionText.Flag, false);
         bool keep = reader.Value("keep", OptionText.Flag, false);
+        bool json = reader.Value("json", OptionText.Flag, false);
         string[] given = [.. new[] { reader.IsGiven("version") ? "--version" : "", latest ? "--latest" : "", list ? "--list"
             : "" }.Where(o => o.Length > 0)];
         if (given.Length != 1)
@@ -165,6 +180,10 @@ public static class ServeOptionsReader
             string what = given.Length > 1 ? $"{string.Join(" and ", given)} are both given"
                 : "none of --version, --latest and --list is given";
             reader.Errors.Add(new OptionError(what, given.Length > 1 ? "the command line" : "", "give one of them"));
+        }
+        if (json && !list)
+        {
+            reader.Fail("json", "is given without --list", "remove it: a restore prints log lines only (--log-format json)");
         }
         if (keep && !reader.IsGiven("version"))
         {
@@ -179,6 +198,7 @@ public static class ServeOptionsReader
             Version = version is { } number ? new Version(number) : null,
             Keep = keep,
             List = list,
+            Json = json,
             Redis = redis,
             RedisServerPath = server,
             RedisConfigFile = reader.Optional<string>("redis-config", OptionText.ExistingFile),
@@ -235,7 +255,7 @@ public static class ServeOptionsReader
             errors.RemoveAll(error => error.What.StartsWith("--config ", StringComparison.Ordinal));
         }
 
-        return new OptionsResult<T>(errors.Count == 0 ? options : null, errors, reader.Warnings);
+        return new OptionsResult<T>(errors.Count == 0 ? options : null, errors, reader.Warnings) { Given = reader.Given };
     }
 
     // The two exclude each other within one source; a higher source's choice replaces a lower one's.

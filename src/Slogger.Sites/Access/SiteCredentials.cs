@@ -55,6 +55,26 @@ internal sealed class SiteCredentials
         }
     }
 
+    /// <summary>Reads the certificates again: connections from now on go by them. Whether there is TLS, and whom it is asked of, stays as
+    /// it was.</summary>
+    /// <returns>Why nothing was changed; null: they go by the new ones.</returns>
+    public string? Renew(SiteOptions site) => Renew(site.CertificateFile, site.KeyFile, site.CaFile);
+
+    /// <inheritdoc cref="Renew(SiteOptions)" />
+    public string? Renew(string? certificateFile, string? keyFile, string? authoritiesFile)
+    {
+        if (_tls is null) { return null; }
+        (SiteCredentials? read, ProxyExit? failed) = Load(null, certificateFile, keyFile, authoritiesFile);
+        if (failed is not null) { return failed.Problem; }
+        if (read!._tls is not { } tls || (tls.Certificate is null) != (_tls.Certificate is null)
+            || tls.Authorities.Count > 0 != _tls.Authorities.Count > 0)
+        {
+            return "--site-cert-file or --site-ca-file is given only now, or not any more, which counts from the next start on";
+        }
+        _tls.Replace(tls);
+        return null;
+    }
+
     /// <summary>For whoever connects.</summary>
     public GrpcChannelOptions Channel => new() { Tls = _tls, Secret = _secret };
 

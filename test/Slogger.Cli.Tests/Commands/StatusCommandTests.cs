@@ -1,6 +1,7 @@
 using System.Text.Json;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 
 namespace Slogger.Cli.Tests.Commands;
 
@@ -79,6 +80,51 @@ public sealed class StatusCommandTests : IDisposable
         AppRun idle = await AppRun.Of(["status", "--data", _temp.Path]);
         Assert.Equal(1, idle.ExitCode);
         Assert.Contains("no proxy runs on", idle.Error);
+    }
+
+    [Fact]
+    public async Task Data_TheProxyStarts_SaysSoForAPersonAndForAProgram()
+    {
+        string data = _temp.Below("data");
+        ServeOptions options = new() { DataDirectory = data, Metadata = MetadataSpec.SqliteFile(data + ".db"), Cluster = "c",
+            Shard = new(2), Redis = ListenAddress.Tcp("127.0.0.1", 1) };
+        using (DataDirectory opened = DataDirectory.OpenForServe(options).Opened!)
+        {
+            AppRun person = await AppRun.Of(["status", "--data", data]);
+            Assert.Equal(1, person.ExitCode);
+            Assert.Matches($"^shard 2 of cluster c: starting for [0-9]+ s \\(process {Environment.ProcessId}\\)\n$", person.Output);
+            Assert.Contains("serves nobody yet", person.Error);
+            AppRun program = await AppRun.Of(["status", "--data", data, "--json"]);
+            Assert.Equal((1, person.Error), (program.ExitCode, program.Error));
+            using JsonDocument json = JsonDocument.Parse(program.Output);
+            Assert.Equal(["cluster", "shard", "state", "pid", "starting_s"], json.RootElement.EnumerateObject().Select(p => p.Name));
+            Assert.Equal(("c", 2, "starting", Environment.ProcessId), (json.RootElement.GetProperty("cluster").GetString(),
+                json.RootElement.GetProperty("shard").GetInt32(), json.RootElement.GetProperty("state").GetString(),
+                json.RootElement.GetProperty("pid").GetInt32()));
+            using FakeProxy proxy = FakeProxy.WithInfo();
+            ProxyRecord.Publish(data, [proxy.Address], []);
+            Assert.Equal(0, (await AppRun.Of(["status", "--data", data])).ExitCode);
+        }
+        Assert.Contains("no proxy runs on", (await AppRun.Of(["status", "--data", data])).Error);
+        using (DataDirectory restoring = DataDirectory.OpenExisting(data).Opened!)
+        {
+            AppRun run = await AppRun.Of(["status", "--data", data]);
+            Assert.Equal((1, ""), (run.ExitCode, run.Output));
+            Assert.Contains("slogger restore", run.Error);
+        }
+    }
+
+    // One that was killed while it started has left its number behind.
+    [Fact]
+    public async Task Data_TheProxyDiedWhileItStarted_IsNotTakenForOneThatStarts()
+    {
+        _temp.File("store.json", "{}");
+        _temp.File("proxy.pid", "4194304999\nproxy\n");
+        Assert.Contains("no proxy runs on", (await AppRun.Of(["status", "--data", _temp.Path])).Error);
+        _temp.File("proxy.pid", "2147483646\nproxy\n");
+        AppRun run = await AppRun.Of(["status", "--data", _temp.Path]);
+        Assert.Equal((1, ""), (run.ExitCode, run.Output));
+        Assert.Contains("no proxy runs on", run.Error);
     }
 
     [Theory]

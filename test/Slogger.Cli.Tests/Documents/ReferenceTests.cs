@@ -1,13 +1,15 @@
 // What docs/reference lists is what the program has: every option with its default, every command, field, table and message, and none more.
 using System.Text.RegularExpressions;
 using Slogger.Cli.Sites;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Tests.Documents;
 
 public partial class ReferenceTests
 {
-    private const string OptionsPage = "docs/reference/options.md", CommandsPage = "docs/reference/commands.md";
+    private const string OptionsPage = "docs/reference/options.md", CommandsPage = "docs/reference/commands.md",
+        OfSites = "## Of `slogger status --site --json`";
 
     [Fact]
     public void Options_OfTheCatalog_AreAllOnTheirPageAndNoOthers()
@@ -25,6 +27,7 @@ public partial class ReferenceTests
             OptionDefinition option = OptionCatalog.Find(options[0]) ?? OptionCatalog.RestoreOnly.Single(o => o.Name == options[0]);
             string begins = $"- `{$"{option.Switch} {option.ValueName}".TrimEnd()}`: ";
             if (!text.StartsWith(begins, StringComparison.Ordinal)) { wrong.Add($"{option.Switch} does not begin with {begins}"); }
+            if (option.IsLive != text.StartsWith($"{begins}(live) ", StringComparison.Ordinal)) { wrong.Add($"{option.Switch}: live?"); }
             // "none" is a value of this one.
             bool hasDefault = option.Default is not ("none" or "false" or "") || option.Name == "backup-compression";
             if (hasDefault ? !text.EndsWith($" Default: {option.Default}.", StringComparison.Ordinal)
@@ -87,13 +90,24 @@ public partial class ReferenceTests
     [Fact]
     public void Fields_OfThePage_AreAllToldBySomebody()
     {
-        string[] names = [.. FirstColumnPattern().Matches(Pages.Read("docs/reference/fields.md")).SelectMany(
+        string page = Pages.Read("docs/reference/fields.md");
+        string[] names = [.. FirstColumnPattern().Matches(page[..page.IndexOf(OfSites, StringComparison.Ordinal)]).SelectMany(
             row => CodePattern().Matches(row.Groups[1].Value).Select(m => m.Groups[1].Value))];
         Assert.True(names.Length > 80);
         string[] unknown = [.. names.Where(name => !char.IsUpper(name[^1])       // shardN
             && !Pages.Sources.Contains($"\"{name}\"", StringComparison.Ordinal)
             && !Pages.Sources.Contains($"\"{name}:", StringComparison.Ordinal))];
         Assert.Empty(unknown);
+    }
+
+    [Fact]
+    public void Fields_OfASite_AreAllInTheirSection()
+    {
+        string section = Pages.Section("docs/reference/fields.md", OfSites);
+        string[] names = [.. NamePattern().Matches(Report.NamesOf(SiteReportJson.Default.SiteReport)).Select(m => m.Value).Distinct()];
+        Assert.Contains("watermark_age_ms", names);
+        string[] missing = [.. names.Where(name => !section.Contains($"`{name}`", StringComparison.Ordinal))];
+        Assert.Empty(missing);
     }
 
     [Fact]
@@ -145,6 +159,9 @@ public partial class ReferenceTests
 
     [GeneratedRegex("`([A-Za-z0-9_]+)`")]
     private static partial Regex CodePattern();
+
+    [GeneratedRegex("[a-z_]+")]
+    private static partial Regex NamePattern();
 
     [GeneratedRegex("DPR\\.[A-Z]{2,}")]
     private static partial Regex DprPattern();

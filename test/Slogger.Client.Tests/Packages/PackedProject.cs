@@ -25,6 +25,39 @@ internal sealed class PackedProject : IDisposable
         return package;
     }
 
+    /// <summary>What every package of ours has: a licence, a page to read, a picture, where its sources are, and symbols of all that is
+    /// ours in it.</summary>
+    /// <param name="package">The package's file.</param>
+    /// <param name="folder">Where its libraries are in it.</param>
+    public static void AssertComplete(string package, string folder)
+    {
+        string[] files = FilesOf(package);
+        foreach (string file in (string[])["README.md", "icon.png", "LICENSE"]) { Assert.Contains(file, files); }
+        XElement metadata = Nuspec(package).Descendants().Single(e => e.Name.LocalName == "metadata");
+        string? text(string name) => metadata.Elements().SingleOrDefault(e => e.Name.LocalName == name)?.Value;
+        Assert.Equal(("MIT", "README.md", "icon.png", "The Slogger developers"), (text("license"), text("readme"), text("icon"),
+            text("authors")));
+        Assert.NotEmpty(text("description") ?? "");
+        Assert.NotEqual("Package Description", text("description"));
+        Assert.NotEmpty(text("tags") ?? "");
+        Assert.Contains("The Slogger developers", text("copyright"), StringComparison.Ordinal);
+        // By git, where the sources are in it. The address is the remote's, or who packs gives it: none is made up.
+        if (Directory.Exists(Path.Combine(Repository(), ".git")) || File.Exists(Path.Combine(Repository(), ".git")))
+        {
+            XElement repository = metadata.Elements().Single(e => e.Name.LocalName == "repository");
+            Assert.Equal("git", repository.Attribute("type")!.Value);
+            Assert.Matches("^[0-9a-f]{40}$", repository.Attribute("commit")!.Value);
+        }
+        Assert.Null(text("projectUrl"));
+
+        string[] ours = [.. files.Where(f => f.StartsWith(folder, StringComparison.Ordinal)
+            && Path.GetFileName(f) is var name && (name.StartsWith("Slogger.", StringComparison.Ordinal) || name == "slogger.dll")
+            && name.EndsWith(".dll", StringComparison.Ordinal))];
+        Assert.NotEmpty(ours);
+        string[] symbols = FilesOf(Path.ChangeExtension(package, ".snupkg"));
+        Assert.All(ours, library => Assert.Contains(Path.ChangeExtension(library, ".pdb"), symbols));
+    }
+
     /// <summary>A program that uses one package, built.</summary>
     public async Task BuildAsync(string package, string program)
     {
@@ -62,12 +95,15 @@ internal sealed class PackedProject : IDisposable
     }
 
     /// <summary>What a package asks for, by name, and the version of each.</summary>
-    public static Dictionary<string, string> DependenciesOf(string package)
+    public static Dictionary<string, string> DependenciesOf(string package) =>
+        Nuspec(package).Descendants().Where(e => e.Name.LocalName == "dependency")
+            .ToDictionary(e => e.Attribute("id")!.Value, e => e.Attribute("version")!.Value);
+
+    private static XDocument Nuspec(string package)
     {
         using ZipArchive zip = ZipFile.OpenRead(package);
         using Stream stream = zip.Entries.Single(e => e.FullName.EndsWith(".nuspec", StringComparison.Ordinal)).Open();
-        return XDocument.Load(stream).Descendants().Where(e => e.Name.LocalName == "dependency")
-            .ToDictionary(e => e.Attribute("id")!.Value, e => e.Attribute("version")!.Value);
+        return XDocument.Load(stream);
     }
 
     private static async Task<string> DotnetAsync(string folder, params string[] arguments)
@@ -92,7 +128,8 @@ internal sealed class PackedProject : IDisposable
         return Directory.Exists(folder) ? folder : "";
     }
 
-    private static string Repository()
+    /// <summary>The root of this repository.</summary>
+    public static string Repository()
     {
         var folder = new DirectoryInfo(AppContext.BaseDirectory);
         while (!File.Exists(Path.Combine(folder!.FullName, "Slogger.sln"))) { folder = folder.Parent; }

@@ -48,7 +48,7 @@ internal static class FaultyStores
     {
         StoreFault fault = Enum.Parse<StoreFault>(args[1]);
         return SloggerApp.RunAsync(
-            args[2..], AppHost.Process with { Serve = (options, log, stop) =>
+            args[2..], AppHost.Process with { Serve = (options, _, log, stop) =>
                 ProxyHost.RunAsync(options, log, null, stop, o => o.Commit == CommitMode.Faster ? New(fault, o, log) : null) });
     }
 

@@ -39,6 +39,9 @@ internal sealed class RespConnection : IDisposable
         return new RespConnection(socket, stream);
     }
 
+    /// <summary>The certificate that the other side has shown; null: none.</summary>
+    public System.Security.Cryptography.X509Certificates.X509Certificate? Shown => (_stream as SslStream)?.RemoteCertificate;
+
     private static Socket Connected(EndPoint place)
     {
         var socket = place is UnixDomainSocketEndPoint

@@ -29,11 +29,19 @@ internal sealed class TestProxy : IDisposable
             Transport = transport,
         };
         options = change?.Invoke(options) ?? options;
-        _run = Task.Run(() => ProxyHost.RunAsync(options, _log, _stop.Token));
+        Options = options;
+        Live = new(_log);
+        _run = Task.Run(() => ProxyHost.RunAsync(options, _log, null, _stop.Token, live: Live));
         Task.WaitAny(_run, _log.Ready.Task);
         Port = PortOf(ProxyRecord.Read(_directory)?.Listen);
         TlsPort = PortOf(ProxyRecord.Read(_directory)?.TlsListen);
     }
+
+    /// <summary>What it was started with.</summary>
+    public ServeOptions Options { get; }
+
+    /// <summary>By which it is given other options.</summary>
+    public LiveOptions Live { get; }
 
     public int Port { get; }
 
