@@ -73,7 +73,7 @@ public abstract record ReceiverEffect
     /// before <see cref="Receiver.Voided"/> is called.</summary>
     public sealed record Void(LogBranchPoint Branch) : ReceiverEffect;
 
-    /// <summary>The shard can be opened as a primary's (<see cref="SiteState.Open"/>): its log is in the new world-line, its store at the
+    /// <summary>The shard can be opened as a primary's (<see cref="SiteState"/>.Open): its log is in the new world-line, its store at the
     /// final watermark.</summary>
     public sealed record Open(SiteEpoch Number) : ReceiverEffect;
 }

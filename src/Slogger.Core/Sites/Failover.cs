@@ -44,7 +44,7 @@ public abstract record FailoverStep
     /// stream opened by itself.</summary>
     public sealed record AskReady(SiteEpoch Number, WorldPoint Final, ImmutableArray<ShardId> Of) : FailoverStep;
 
-    /// <summary>Have SQL open these streams (<see cref="SiteState.Open"/>), all of them in one transaction.</summary>
+    /// <summary>Have SQL open these streams (<see cref="SiteState"/>.Open), all of them in one transaction.</summary>
     public sealed record Open(SiteEpoch Number, ImmutableArray<ReadyStream> Streams) : FailoverStep;
 
     /// <summary>The site is the primary.</summary>

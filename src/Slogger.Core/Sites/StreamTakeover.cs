@@ -38,7 +38,7 @@ public abstract record TakeoverStep
     /// takes.</summary>
     public sealed record Await(long UntilUs) : TakeoverStep;
 
-    /// <summary>Have SQL open the stream (<see cref="SiteState.Open"/>); then <see cref="StreamTakeover.SiteIs"/> or
+    /// <summary>Have SQL open the stream (<see cref="SiteState"/>.Open); then <see cref="StreamTakeover.SiteIs"/> or
     /// <see cref="StreamTakeover.Refused"/>.</summary>
     public sealed record Open(SiteEpoch Number) : TakeoverStep;
 
