@@ -205,6 +205,7 @@ internal static class HelpText
                 output.WriteLine("  slogger interval  change the length of versions of a running cluster");
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
                 output.WriteLine("  slogger recover   have a cluster leave what a dead shard had not committed");
+                output.WriteLine("  slogger completion SHELL  print a script with which bash, zsh or fish completes all of this");
                 output.WriteLine();
                 output.WriteLine("With a second site:");
                 output.WriteLine("  slogger backup     run a process of a backup site: follow a primary's shard, serve reads, take over");
@@ -214,7 +215,6 @@ internal static class HelpText
                 }
                 output.WriteLine();
                 output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
-                output.WriteLine("slogger completion SHELL prints a script with which bash, zsh or fish completes all of this.");
                 break;
         }
     }

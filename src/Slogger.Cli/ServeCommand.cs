@@ -90,9 +90,9 @@ internal static class ServeCommand
             log.Warn($"{signal}: nothing was changed");
             return before;
         }
-        live.Change(options);
+        bool isWhole = live.Change(options);
         string changed = string.Join(", ", now.ChangedSince(before).Where(option => option.IsLive).Select(option => option.Switch));
-        log.Info($"{signal}: certificates were read again; "
+        log.Info($"{signal}: {(isWhole ? "certificates were read again" : "not all of it could be taken up")}; "
             + (changed.Length > 0 ? $"changed: {changed}" : "no option that may has changed"));
         string[] later = [.. now.ChangedSince(atStart).Where(option => !option.IsLive).Select(option => option.Switch)];
         if (later.Length > 0)

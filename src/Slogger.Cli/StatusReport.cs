@@ -18,9 +18,11 @@ internal static class StatusReport
     private static readonly HashSet<string> Known =
     [
         "mode", "cluster", "shard", "worldline", "open_version", "durable_version", "committed_version", "version_interval_us",
-        "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "log_bytes", "log_tail_bytes", "checkpoint_last_unix",
+        "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "lag_commit_ms", "stride",
+        "log_bytes", "log_offset", "log_tail_bytes", "checkpoint_last_unix",
             "checkpoint_last_bytes",
         "memory_bytes", "memory_live_bytes", "memory_limit_bytes", "disk_bytes", "keys", "commits_kept", "commit_last_ms",
+        "rollback_ready", "rollbacks_in_place", "rollbacks_full", "rollback_last_keys", "rollback_last_ms",
         "clients", "clients_dedicated", "ops_per_sec", "store", "store_state", "metadata_state", "uptime_s", "version",
         "backup", "backup_state", "backup_problem", "backup_watermark", "backup_watermark_worldline", "backup_lag_ms", "backup_log_bytes",
             "backup_received_bytes", "backup_durable_bytes",
@@ -92,12 +94,12 @@ internal static class StatusReport
         Row("store", Join(Get("store"), State(Get("store_state"))), StateColour(Get("store_state")));
         Row("metadata", State(Get("metadata_state")), StateColour(Get("metadata_state")));
         Row("commit mode", Join(Get("mode"), values.TryGetValue("version_interval_us", out string? interval) ? "versions of "
-            + Interval(interval) : ""));
+            + Interval(interval) + (Get("stride") is "1" or "?" ? "" : $", every {Get("stride")}th is closed") : ""));
         Row("world-line", Get("worldline"));
         Row("open version", Get("open_version"));
         Row("durable version", Join(Get("durable_version"), Behind(values, "open_version", "durable_version")));
         Row("recorded cut", Join(Get("committed_version"), Behind(values, "open_version", "committed_version")));
-        Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record {Get("lag_record_ms")} ms");
+        Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record {Get("lag_record_ms")} ms, commit {Get("lag_commit_ms")} ms");
         if (values.ContainsKey("memory_bytes"))
         {
             Row("memory", $"{Size("memory_bytes")} of {Size("memory_limit_bytes")}, {Size("memory_live_bytes")} in use, {Count(Get("keys"))} keys");
@@ -105,9 +107,20 @@ internal static class StatusReport
         }
         else
         {
-            Row("log", Size("log_bytes"));
+            string upTo = values.TryGetValue("log_offset", out string? offset) ? "up to offset " + Count(offset) : "";
+            Row("log", Join(Size("log_bytes"), upTo));
             string checkpoint = Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now);
             Row("last checkpoint", Join(checkpoint, values.ContainsKey("log_tail_bytes") ? Size("log_tail_bytes") + " of log since" : ""));
+        }
+        // A shard alone never rolls back beside another.
+        if (values.ContainsKey("finder") && values.ContainsKey("rollback_ready"))
+        {
+            Row("rollback", Get("rollback_ready") == "1" ? "would go back in place" : "would restore everything");
+            Row("rollbacks", $"{Count(Get("rollbacks_in_place"))} in place, {Count(Get("rollbacks_full"))} full");
+            if (Get("rollback_last_ms") is not ("0" or "?"))
+            {
+                Row("last rollback", $"{Count(Get("rollback_last_keys"))} keys in {Get("rollback_last_ms")} ms");
+            }
         }
         if (values.TryGetValue("backup", out string? backup))
         {
@@ -158,8 +171,10 @@ internal static class StatusReport
         => decimal.TryParse(text, NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number)
             ? number.ToString("#,0", CultureInfo.InvariantCulture) : text;
 
-    private static Color? StateColour(string state) => state is "ok" or "up" or "online" or "connected" ? Color.Green
-        : state is "?" ? null : Color.Yellow;
+    /// <summary>Whether nobody need look at this state of a store, or of the metadata.</summary>
+    public static bool IsWell(string state) => state is "serving" or "serving reads" or "available";
+
+    private static Color? StateColour(string state) => IsWell(state) ? Color.Green : state is "?" ? null : Color.Yellow;
 
     private static string State(string state) => state == "?" ? "unknown" : state;
 

@@ -63,7 +63,8 @@ public sealed class LiveOptionsTests(Certificates certificates) : IClassFixture<
         using RespConnection before = Connect();
         Assert.Contains("good-server", before.Shown!.Subject, StringComparison.Ordinal);
         Assert.Equal("+PONG\r\n", before.Call("PING"));
-        proxy.Live.Change(proxy.Options with { ClientTls = Tls(certificates.OtherServerFile, certificates.OtherServerKeyFile) });
+        Assert.True(proxy.Live.Change(
+            proxy.Options with { ClientTls = Tls(certificates.OtherServerFile, certificates.OtherServerKeyFile) }));
         using (RespConnection after = Connect())
         {
             Assert.Contains("other-server", after.Shown!.Subject, StringComparison.Ordinal);
@@ -72,7 +73,8 @@ public sealed class LiveOptionsTests(Certificates certificates) : IClassFixture<
         Assert.Equal("+PONG\r\n", before.Call("PING"));
 
         // With one that cannot be used nothing is changed, the limits neither.
-        proxy.Live.Change(proxy.Options with { MaxClients = 1, ClientTls = Tls(certificates.ServerFile, certificates.OtherServerKeyFile) });
+        Assert.False(proxy.Live.Change(
+            proxy.Options with { MaxClients = 1, ClientTls = Tls(certificates.ServerFile, certificates.OtherServerKeyFile) }));
         Assert.Contains("cannot be used", proxy.Log, StringComparison.Ordinal);
         Assert.Contains("what was there before stays", proxy.Log, StringComparison.Ordinal);
         using RespConnection last = Connect();

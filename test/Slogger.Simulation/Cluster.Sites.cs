@@ -52,11 +52,10 @@ internal sealed partial class Cluster
 
     private void BeginWhere(BackupSite from)
     {
-        Sql.BeginAt(from.Sql.State);
+        Sql.BeginAt(from.Sql.State, from.Sql.EpochLast);
         foreach (ShardHost host in Hosts)
         {
             WorldLine line = Sql.Line;
-            host.Log.ForgetOwners();
             host.Store.Restore(host.Log.Bytes, (int)host.Log.End, host.Log.HistoryId, line);
             host.CoveredOffset = host.Log.End;
             foreach (Command c in host.Log.Bytes)

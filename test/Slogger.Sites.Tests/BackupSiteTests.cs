@@ -182,8 +182,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         using GrpcChannel first = new("127.0.0.1", unfinished.EndPoint.Port, s_channel), second = new("127.0.0.1", port, s_channel);
         var log = new Lines();
         using var stop = new CancellationTokenSource();
-        SitePeer[] peers = [new(ShardsOf(0), first), new(ShardsOf(1), second)];
-        Task<FailoverOutcome> running = new FailoverManager(_metadata, "c", peers, leaseWaitUs: 0, log).RunAsync([], stop.Token);
+        IReadOnlyList<SitePeer> peers = [new(ShardsOf(0), first), new(ShardsOf(1), second)];
+        Task<FailoverOutcome> running = new FailoverManager(_metadata, "c", _ => Task.FromResult(peers), leaseWaitUs: 0, log).RunAsync([], stop.Token);
         await UntilAsync(() => running.IsCompleted || log.All.Any(l => l.Contains("is asked again", StringComparison.Ordinal)));
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
@@ -191,6 +191,31 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         Assert.StartsWith($"shard 0, 1, 2 has not said what it holds, and is asked again: the process of shard 2 {said}", line,
             StringComparison.Ordinal);
         Assert.Equal(how == "down", line.EndsWith("slogger failover --lose-shard 2", StringComparison.Ordinal));
+    }
+
+    // Its machine is gone, and another process has taken the streams at another address.
+    [Fact]
+    public async Task Failover_AProcessIsReplacedMeanwhile_TheOneInItsPlaceIsAsked()
+    {
+        await WriteAsync(new Random(8), 20);
+        using var stop = new CancellationTokenSource();
+        int asked = 0;
+        await using var replacement = new GrpcServer(new() { Listen = new(IPAddress.Loopback, 0), Secret = Secret });
+        replacement.AddUnary(SiteControlMethods.Freeze, (_, _) =>
+        {
+            Interlocked.Increment(ref asked);
+            return Task.FromResult(new V1.FreezeReply());
+        });
+        await replacement.StartAsync();
+        using GrpcChannel gone = new("127.0.0.1", FreePort(), s_channel), there = new("127.0.0.1", replacement.EndPoint.Port, s_channel);
+        var log = new Lines();
+        Task<IReadOnlyList<SitePeer>> FindAsync(CancellationToken stop) => Task.FromResult<IReadOnlyList<SitePeer>>(
+            [new(ShardsOf(0), log.All.Any(l => l.Contains("is asked again", StringComparison.Ordinal)) ? there : gone)]);
+        Task<FailoverOutcome> running = new FailoverManager(_metadata, "c", FindAsync, leaseWaitUs: 0, log).RunAsync([], stop.Token);
+        await UntilAsync(() => running.IsCompleted || Volatile.Read(ref asked) > 0);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+        Assert.True(asked > 0);
     }
 
     // Nothing is begun yet: whoever rehearses has a limit of its own.
@@ -327,7 +352,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     private FailoverManager NewManager(out List<GrpcChannel> channels)
     {
         channels = [.. _processes.Select(p => new GrpcChannel("127.0.0.1", p!.Port, s_channel))];
-        return new(_metadata, "c", [.. channels.Select((c, p) => new SitePeer(ShardsOf(p), c))], leaseWaitUs: 0, NullLogger.Instance);
+        IReadOnlyList<SitePeer> peers = [.. channels.Select((c, p) => new SitePeer(ShardsOf(p), c))];
+        return new(_metadata, "c", _ => Task.FromResult(peers), leaseWaitUs: 0, NullLogger.Instance);
     }
 
     private async Task<SiteState> FailOverAsync()

@@ -151,8 +151,7 @@ internal static class FailoverCommand
         else
         {
             log.Warn("no process of the backup performs it, so this command does, which takes longer");
-            SitePeer[] peers = [.. answers.Select(a => a.Process.Peer)];
-            var manager = new FailoverManager(site.Metadata, site.Cluster, peers, leaseWaitUs, log, Taken);
+            var manager = new FailoverManager(site.Metadata, site.Cluster, site.PeersAsync, leaseWaitUs, log, Taken);
             async Task<bool> RehearseAsync()
             {
                 await manager.RehearseAsync(stop).ConfigureAwait(false);

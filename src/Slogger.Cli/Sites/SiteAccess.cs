@@ -121,6 +121,10 @@ internal sealed class SiteAccess : IAsyncDisposable
         return processes;
     }
 
+    /// <summary>The same, for who manages a failover.</summary>
+    public async Task<IReadOnlyList<SitePeer>> PeersAsync(CancellationToken stop) =>
+        [.. (await ProcessesAsync(stop).ConfigureAwait(false)).Select(p => p.Peer)];
+
     /// <summary>How all of its processes are.</summary>
     public async Task<IReadOnlyList<Answered<V1.StatusReply>>> StatusesAsync(CancellationToken stop) =>
         await AskAllAsync(await ProcessesAsync(stop).ConfigureAwait(false), SiteControlMethods.Status, new V1.StatusRequest(),

@@ -34,7 +34,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
     public static async Task<SwitchOverRun> PrepareAsync(SiteAccess primary, SiteAccess backup, int shards, TimeSpan limit, AppHost host,
         bool asJson, StepLog log, CancellationToken stop)
     {
-        await (await ManagerAsync(backup, log, stop).ConfigureAwait(false)).RehearseAsync(stop).ConfigureAwait(false);
+        await ManagerOf(backup, log).RehearseAsync(stop).ConfigureAwait(false);
         await primary.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
         IReadOnlyList<SiteProcess> ships = await primary.ProcessesAsync(stop).ConfigureAwait(false);
         await SiteAccess.AskAllAsync(ships, SiteControlMethods.Status, new V1.StatusRequest(), stop).ConfigureAwait(false);
@@ -73,7 +73,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
                     if (await ChangeAsync(backup, "backup", s => s.TakeOffered(take.Number), stop).ConfigureAwait(false))
                     {
                         log.Info("the backup takes over");
-                        await BeginAsync(stop).ConfigureAwait(false);
+                        Begin(stop);
                     }
                     else { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
                     break;
@@ -92,7 +92,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
                 case SwitchOverStep.Depose depose:
                     // Whoever held nothing is deposed by somebody else's failover, whose end is that one's business: a site lease may have
                     // to be waited for.
-                    if (_offered is not null) { await BeginAsync(stop).ConfigureAwait(false); }
+                    if (_offered is not null) { Begin(stop); }
                     await ChangeAsync(primary, "primary", s => new(s.DeposedBy(depose.By), null), stop).ConfigureAwait(false);
                     break;
                 case SwitchOverStep.Done { HasSwitched: true }:
@@ -112,17 +112,15 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
         return CommandResult.Done;
     }
 
-    private async Task BeginAsync(CancellationToken stop)
+    private void Begin(CancellationToken stop)
     {
         if (_taking is not null) { return; }
-        FailoverManager manager = await TryAsync(() => ManagerAsync(backup, log, stop), "backup", stop).ConfigureAwait(false);
-        _taking = Task.Run(() => manager.RunAsync([], stop), stop);
+        _taking = Task.Run(() => ManagerOf(backup, log).RunAsync([], stop), stop);
     }
 
     // No lease is waited for: the primary holds everything, and commits nothing that is not in the cut.
-    private static async Task<FailoverManager> ManagerAsync(SiteAccess backup, StepLog log, CancellationToken stop) =>
-        new(backup.Metadata, backup.Cluster,
-            [.. (await backup.ProcessesAsync(stop).ConfigureAwait(false)).Select(p => p.Peer)], leaseWaitUs: 0, log);
+    private static FailoverManager ManagerOf(SiteAccess backup, StepLog log) =>
+        new(backup.Metadata, backup.Cluster, backup.PeersAsync, leaseWaitUs: 0, log);
 
     private async Task<CommandResult> SwitchedAsync(CancellationToken stop)
     {
@@ -134,7 +132,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
                 return CommandResult.Failed("the primary is deposed by a failover that somebody else has begun",
                     "slogger failover, at the backup, goes on with it");
             }
-            await BeginAsync(stop).ConfigureAwait(false);
+            Begin(stop);
         }
         if (_taking is not null && (await _taking.ConfigureAwait(false)).Error is { } error)
         {

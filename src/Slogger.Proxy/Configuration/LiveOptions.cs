@@ -26,18 +26,23 @@ public sealed class LiveOptions(ILogger log)
     }
 
     /// <summary>Hands options that were read again to all parts.</summary>
-    public void Change(ServeOptions options)
+    /// <returns>Whether each of them has taken them up.</returns>
+    public bool Change(ServeOptions options)
     {
         lock (_lock)
         {
             _newest = options;
-            foreach (Func<ServeOptions, string?> take in _parts) { Hand(take, options); }
+            bool isWhole = true;
+            foreach (Func<ServeOptions, string?> take in _parts) { isWhole &= Hand(take, options); }
+            return isWhole;
         }
     }
 
-    private void Hand(Func<ServeOptions, string?> take, ServeOptions options)
+    private bool Hand(Func<ServeOptions, string?> take, ServeOptions options)
     {
-        if (take(options) is { } problem) { log.Warn($"{problem}; what was there before stays"); }
+        if (take(options) is not { } problem) { return true; }
+        log.Warn($"{problem}; what was there before stays");
+        return false;
     }
 
     private sealed class Part(LiveOptions of, Func<ServeOptions, string?> take) : IDisposable

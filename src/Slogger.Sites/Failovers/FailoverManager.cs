@@ -34,14 +34,15 @@ internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, 
 /// <summary>Manages a failover.</summary>
 /// <param name="metadata">The backup's SQL.</param>
 /// <param name="cluster">The cluster.</param>
-/// <param name="processes">The backup's processes.</param>
+/// <param name="find">Finds the backup's processes, as SQL has them now. It is asked again when one is silent: another may have taken its
+/// place at another address.</param>
 /// <param name="leaseWaitUs"><see cref="SiteLease.WaitUs"/>; 0: the operator attests that the primary is down.</param>
 /// <param name="report">For people.</param>
 /// <param name="onTaken">Is told when SQL has taken the epoch: the other site may be told that it is deposed, and not before. It does not
 /// wait.</param>
 /// <param name="began">When it was asked for, a timestamp of <see cref="Stopwatch"/>; 0: now.</param>
 internal sealed class FailoverManager(
-    IMetadataStore metadata, string cluster, IReadOnlyList<SitePeer> processes, long leaseWaitUs, ILogger report,
+    IMetadataStore metadata, string cluster, Func<CancellationToken, Task<IReadOnlyList<SitePeer>>> find, long leaseWaitUs, ILogger report,
     Action<SiteEpoch>? onTaken = null, long began = 0)
 {
     private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), ServeLimit =
@@ -50,6 +51,7 @@ internal sealed class FailoverManager(
     private readonly Dictionary<WorldPoint, ulong> _times = [];
     private readonly StringBuilder _stages = new();
     private readonly long _began = began > 0 ? began : Stopwatch.GetTimestamp();
+    private IReadOnlyList<SitePeer> _processes = [];
     private SiteState _site = SiteState.Alone;
     private string _missing = "";
 
@@ -66,14 +68,15 @@ internal sealed class FailoverManager(
     public async Task RehearseAsync(CancellationToken stop)
     {
         var never = new SiteEpoch(-1);
+        _processes = await find(stop).ConfigureAwait(false);
         await metadata.ChangeSiteAsync(cluster, site => new(null, site.Take([]).Error ?? "a rehearsal"), stop).ConfigureAwait(false);
-        await Task.WhenAll(processes.Select(
+        await Task.WhenAll(_processes.Select(
             p => AskAsync(p, SiteControlMethods.Freeze, new V1.FreezeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
         await metadata.DecideFailoverAsync(cluster, never, new(WorldLine.First, new(1)), [], stop).ConfigureAwait(false);
-        await Task.WhenAll(processes.Select(
+        await Task.WhenAll(_processes.Select(
             p => AskAsync(p, SiteControlMethods.Final, new V1.FinalRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
         await metadata.OpenStreamsAsync(cluster, never, [new(new(0), 1, "nobody")], stop).ConfigureAwait(false);
-        await Task.WhenAll(processes.Select(
+        await Task.WhenAll(_processes.Select(
             p => AskAsync(p, SiteControlMethods.Serve, new V1.ServeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
     }
 
@@ -83,6 +86,7 @@ internal sealed class FailoverManager(
     public async Task<FailoverOutcome> RunAsync(IReadOnlyList<int> losing, CancellationToken stop)
     {
         _site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
+        if (_processes.Count == 0) { await FindAsync(stop).ConfigureAwait(false); }
         foreach (int shard in _site is { Role: SiteRole.FailingOver, Final: null } ? losing : [])
         {
             SiteAnswer lost = await TryAsync(() => metadata.ChangeSiteAsync(cluster, s => s.Lose(new(shard)), stop),
@@ -148,7 +152,7 @@ internal sealed class FailoverManager(
         var request = new V1.FreezeRequest { SiteEpoch = ask.Number.Number };
         request.Shards.AddRange(ask.Of.Select(s => s.Number));
         (V1.FreezeReply? Reply, RpcException? Silence)[] answers =
-            await Task.WhenAll(processes.Select(p => TryAskAsync(p, SiteControlMethods.Freeze, request, stop))).ConfigureAwait(false);
+            await Task.WhenAll(_processes.Select(p => TryAskAsync(p, SiteControlMethods.Freeze, request, stop))).ConfigureAwait(false);
         bool isNews = false;
         foreach (V1.FinalReport final in answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Reports))
         {
@@ -166,6 +170,7 @@ internal sealed class FailoverManager(
         if (missing != _missing) { report.Warn(missing); }
         _missing = missing;
         await Task.Delay(RetryPause, stop).ConfigureAwait(false);
+        if (answers.Any(a => a.Silence is not null)) { await FindAsync(stop).ConfigureAwait(false); }
         machine.Read(_site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false));
     }
 
@@ -173,14 +178,14 @@ internal sealed class FailoverManager(
     private string WhyMissing(int[] shards, RpcException?[] silences)
     {
         List<string> why = [];
-        int[] unknown = [.. shards.Except(processes.SelectMany(p => p.Shards.Select(s => s.Number)))];
+        int[] unknown = [.. shards.Except(_processes.SelectMany(p => p.Shards.Select(s => s.Number)))];
         if (unknown.Length > 0)
         {
             why.Add($"no process has ever said that it receives shard {string.Join(", ", unknown)}. Start its slogger backup");
         }
         for (int i = 0; i < silences.Length; i++)
         {
-            int[] its = [.. shards.Intersect(processes[i].Shards.Select(s => s.Number))];
+            int[] its = [.. shards.Intersect(_processes[i].Shards.Select(s => s.Number))];
             if (its.Length == 0 || silences[i] is not { } silence) { continue; }
             why.Add($"the process of shard {string.Join(", ", its)} {WhySilent(its, silence)}");
         }
@@ -215,7 +220,7 @@ internal sealed class FailoverManager(
     {
         var request = new V1.FinalRequest { SiteEpoch = ask.Number.Number, Final = ShipWire.ToWire(ask.Final) };
         V1.FinalReply?[] replies =
-            await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);
+            await Task.WhenAll(_processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);
         bool isNews = false;
         foreach (V1.ReadyStream ready in replies.Where(r => r is not null).SelectMany(r => r!.Ready))
         {
@@ -223,6 +228,7 @@ internal sealed class FailoverManager(
         }
         if (isNews) { return; }
         await Task.Delay(RetryPause, stop).ConfigureAwait(false);
+        if (replies.Contains(null)) { await FindAsync(stop).ConfigureAwait(false); }
         Opened(machine, await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false));
     }
 
@@ -246,16 +252,16 @@ internal sealed class FailoverManager(
     {
         var request = new V1.ServeRequest { SiteEpoch = _site.Epoch.Number };
         HashSet<int> silent = [.. Enumerable.Range(0, _site.Streams.Length).Where(s => !_site.Streams[s].IsLost).Select(_site.ShardOf)];
-        List<SitePeer> asked = [.. processes];
         long began = Stopwatch.GetTimestamp();
         while (true)
         {
             V1.ServeReply?[] replies =
-                await Task.WhenAll(asked.Select(p => AskAsync(p, SiteControlMethods.Serve, request, stop))).ConfigureAwait(false);
+                await Task.WhenAll(_processes.Where(p => p.Shards.Any(s => silent.Contains(s.Number))).Select(
+                    p => AskAsync(p, SiteControlMethods.Serve, request, stop))).ConfigureAwait(false);
             silent.ExceptWith(replies.Where(r => r is not null).SelectMany(r => r!.Shards));
             if (silent.Count == 0 || Stopwatch.GetElapsedTime(began) > ServeLimit) { break; }
-            asked = [.. asked.Where((_, i) => replies[i] is not { Shards.Count: > 0 })];
             await Task.Delay(RetryPause, stop).ConfigureAwait(false);
+            if (replies.Contains(null)) { await FindAsync(stop).ConfigureAwait(false); }
         }
         Passed("serving");
         return [.. silent.Order()];
@@ -289,6 +295,9 @@ internal sealed class FailoverManager(
             return (null, e);
         }
     }
+
+    private async Task FindAsync(CancellationToken stop) =>
+        _processes = await TryAsync(() => find(stop), stop).ConfigureAwait(false);
 
     private async Task<T> TryAsync<T>(Func<Task<T>> call, CancellationToken stop)
     {

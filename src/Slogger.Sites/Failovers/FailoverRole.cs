@@ -88,7 +88,7 @@ internal sealed class FailoverRole : IAsyncDisposable
         Task writing = WriteAsync(call, notices.Reader);
         try
         {
-            manager = new FailoverManager(_metadata, _cluster, await ProcessesAsync(call.Cancellation).ConfigureAwait(false),
+            manager = new FailoverManager(_metadata, _cluster, ProcessesAsync,
                 request.LeaseWaitUs, new Steps(Tell), number => Tell(new() { Taken = number.Number }), arrived);
             if (request.Rehearse)
             {
@@ -165,8 +165,7 @@ internal sealed class FailoverRole : IAsyncDisposable
                 if (all != rehearsed && site.Role == SiteRole.Backup && addresses.Count > 0
                     && addresses.Keys.Min(s => s.Number) == _shard.Number)
                 {
-                    await new FailoverManager(_metadata, _cluster, await ProcessesAsync(stop).ConfigureAwait(false), 0,
-                        new Steps(_ => { })).RehearseAsync(stop).ConfigureAwait(false);
+                    await new FailoverManager(_metadata, _cluster, ProcessesAsync, 0, new Steps(_ => { })).RehearseAsync(stop).ConfigureAwait(false);
                     rehearsed = all;
                 }
             }

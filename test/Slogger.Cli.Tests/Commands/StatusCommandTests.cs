@@ -19,7 +19,7 @@ public sealed class StatusCommandTests : IDisposable
         Assert.Equal((0, ""), (run.ExitCode, run.Error));
         string[] expected =
         [
-            "shard 0 of cluster default", "redis 127.0.0.1:6379, up", "log, versions of 5ms", "1205", "1203, 2 behind the open one",
+            "shard 0 of cluster default", "redis 127.0.0.1:6379, serving", "log, versions of 5ms", "1205", "1203, 2 behind the open one",
                 "1202, 3 behind the open one",
             "marker 0.4 ms, log 1.2 ms, sync 3.5 ms, record 0.2 ms", "1.5 MB", "ago, 700.0 MB", "12, 2 with a connection of their own",
                 "123,456 per second",
@@ -27,6 +27,29 @@ public sealed class StatusCommandTests : IDisposable
         ];
         Assert.All(expected, text => Assert.Contains(text, run.Output));
         Assert.Equal(["DPR.INFO"], proxy.Asked);
+    }
+
+    // The words are those of VersionedShard.Status.
+    [Theory]
+    [InlineData("serving", true)]
+    [InlineData("serving reads", true)]
+    [InlineData("available", true)]
+    [InlineData("recovering", false)]
+    [InlineData("starting", false)]
+    [InlineData("unavailable", false)]
+    public void State_ThatTheProxySays_IsShownAsWellOrNot(string state, bool isWell) => Assert.Equal(isWell, StatusReport.IsWell(state));
+
+    [Fact]
+    public async Task Table_OfSeveralShards_HasNoRawNamesOfItsOwnFields()
+    {
+        string info = FakeProxy.Info + "lag_commit_ms:5.5\r\nstride:4\r\nlog_offset:99\r\nfinder:approximate\r\nrollback_ready:1\r\n"
+            + "rollbacks_in_place:2\r\nrollbacks_full:0\r\nrollback_last_keys:17\r\nrollback_last_ms:31\r\n";
+        using FakeProxy proxy = new(new() { ["DPR.INFO"] = FakeProxy.Bulk(info) });
+        AppRun run = await AppRun.Of(["status", proxy.Address.ToString()]);
+        string[] expected = ["commit 5.5 ms", "every 4th is closed", "up to offset 99", "would go back in place",
+            "2 in place, 0 full", "17 keys in 31 ms"];
+        Assert.All(expected, text => Assert.Contains(text, run.Output));
+        Assert.DoesNotContain("rollback_", run.Output, StringComparison.Ordinal);
     }
 
     [Fact]

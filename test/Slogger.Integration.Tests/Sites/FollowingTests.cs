@@ -321,9 +321,9 @@ public abstract class FollowingTestsBase : IAsyncLifetime
             limit.CancelAfter(Limit);
             await Eventually.AsyncTrue("all streams count", Limit,
                 async () => (await _metadata.SiteAsync("c")).Streams.All(s => s.Phase == Slogger.Core.Sites.StreamPhase.Counts));
+            IReadOnlyList<SitePeer> peers = [.. channels.Select((c, shard) => new SitePeer([new(shard)], c))];
             FailoverOutcome outcome = await new FailoverManager(
-                _metadata, "c", [.. channels.Select((c, shard) => new SitePeer([new(shard)], c))], 0, new LineSink("failover")).RunAsync(
-                    [], limit.Token);
+                _metadata, "c", _ => Task.FromResult(peers), 0, new LineSink("failover")).RunAsync([], limit.Token);
             // One before may have come to its end.
             SiteState site = outcome.Error is null ? outcome.Site! : await _metadata.SiteAsync("c");
             Assert.True(site is { Role: SiteRole.Primary, Final: not null }, outcome.Error);

@@ -131,9 +131,6 @@ internal sealed class ShardLog
 
     public long FencedBy => _fence;
 
-    /// <summary>A site's SQL gives out epochs of its own.</summary>
-    public void ForgetOwners() => _fence = 0;
-
     /// <summary>Opens it for a process: those of older epochs can write no more, and all that they wrote is durable.</summary>
     /// <returns>False if a later process has it.</returns>
     public bool Open(long epoch)

@@ -105,9 +105,11 @@ internal sealed partial class Sql
 
     public Cut Cut { get; private set; }
 
-    /// <summary>The metadata of a site that has taken over: all is at the final watermark, in the world-line of its epoch.</summary>
-    public void BeginAt(SiteState site)
+    /// <summary>The metadata of a site that has taken over: all is at the final watermark, in the world-line of its epoch. The epochs of its
+    /// processes go on: a log refuses a process of the backup that was replaced, as before.</summary>
+    public void BeginAt(SiteState site, long epochLast)
     {
+        _epochLast = epochLast;
         WorldPoint at = new(site.Epoch.FirstWorldLine, site.Final!.Value.Version);
         Site = site;
         Cut = Cut.Uniform(at.WorldLine, Shards.Count, at.Version);

@@ -10,7 +10,9 @@ namespace Slogger.Simulation.Sites;
 internal sealed class SiteSql(BackupSite site, SiteState state)
 {
     private readonly Dictionary<int, long> _openedFor = [];
-    private long _epochLast;
+
+    /// <summary>The newest epoch that it has given to a process, of any stream.</summary>
+    public long EpochLast { get; private set; }
 
     public SiteState State { get; private set; } = state;
 
@@ -22,8 +24,8 @@ internal sealed class SiteSql(BackupSite site, SiteState state)
     /// <returns>Its epoch; what it is to begin with is read behind that. 0: the site receives nothing any more.</returns>
     public object TakeStream(int stream)
     {
-        State = State.TakeStream(new(stream), ++_epochLast);
-        return State.Streams[stream].Owner == _epochLast ? _epochLast : 0;
+        State = State.TakeStream(new(stream), ++EpochLast);
+        return State.Streams[stream].Owner == EpochLast ? EpochLast : 0;
     }
 
     public object Admit(int stream, Sender sender)
