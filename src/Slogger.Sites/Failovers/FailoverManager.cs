@@ -309,7 +309,7 @@ internal sealed class FailoverManager(
             }
             catch (MetadataUnavailableException e)
             {
-                report.Warn($"the site's metadata cannot be used, and is tried again: {e.Message}");
+                report.Warn($"the backup's database cannot be used, and is tried again: {e.Message}");
                 await Task.Delay(RetryPause, stop).ConfigureAwait(false);
             }
         }
