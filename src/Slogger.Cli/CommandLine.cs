@@ -34,12 +34,13 @@ internal static class CommandLine
         Command move = Build(MoveCommand.Name, "Move hash slots from one shard to another", MoveOptions.All);
         Command leave = Build(LeaveCommand.Name, "Have a shard that owns nothing leave its cluster",
             OptionCatalog.For(OptionCommands.Recover));
+        Command init = Build(InitCommand.Name, "Write the files of a cluster, and of its second site", InitCommand.Options);
         Command interval = Build(IntervalCommand.Name, "Change the length of versions of a running cluster", IntervalCommand.Options);
         Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
         status.Arguments.Add(address);
         Argument<string> shell = CompletionCommand.Shell;
         Command completion = new(CompletionCommand.Name, "Print a script with which a shell completes commands and options") { shell };
-        RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval, completion };
+        RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval, init, completion };
         foreach (SiteCommand ofSites in SiteCommands.All)
         {
             root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options));
@@ -84,6 +85,7 @@ internal static class CommandLine
             : command == leave ? await LeaveCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == interval ? await IntervalCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == restore ? await RestoreCommand.RunAsync(texts, host).ConfigureAwait(false)
+            : command == init ? InitCommand.Run(texts, host)
             : command == completion ? CompletionCommand.Run(parsed.GetRequiredValue(shell), host)
             : command == recover ? await RecoverCommand.RunAsync(texts, host).ConfigureAwait(false)
             : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);

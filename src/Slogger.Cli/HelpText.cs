@@ -47,6 +47,11 @@ internal static class HelpText
         + "same version, while they run; if one does not (it is down, or cannot reach the metadata), nothing changes. Versions "
         + "never go back.";
 
+    private const string InitText = "It asks for the machines, the database and the Redis, if a person can answer; what an option says is not "
+        + "asked. Each site gets a file, from which every process of it starts: slogger serve --config FILE --shard N. Two sites also get "
+        + "the secret that they share. It prints the commands that start them. Ports are 6380 for clients and 7400 between sites, and count "
+        + "up where a machine has more than one shard. No file is overwritten.";
+
     private const string MoveText =
         "The proxies of both shards do it while clients go on: the keys are copied, then what has changed meanwhile; for the "
         + "last changes requests for these keys wait some milliseconds, and then clients are sent on by MOVED. Nothing is lost "
@@ -188,6 +193,23 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("Exit codes: 0 it serves, or the site is ready; 1 it starts, or does not answer; 2 wrong options.");
                 break;
+            case InitCommand.Name:
+                output.WriteLine("slogger init: write the files of a cluster, and of its second site.");
+                output.WriteLine();
+                output.WriteLine("  slogger init");
+                output.WriteLine("  slogger init --hosts cache0,cache1 --metadata \"postgres:Host=db1;Database=slogger\" --directory "
+                    + "/etc/slogger");
+                output.WriteLine("  slogger init --hosts a0,a1 --metadata \"postgres:Host=db-a;Database=slogger\" --backup-hosts b0,b1");
+                output.WriteLine("      --backup-metadata \"postgres:Host=db-b;Database=slogger\" --directory /etc/slogger");
+                output.WriteLine();
+                foreach (string line in Wrap(InitText, width))
+                {
+                    output.WriteLine(line);
+                }
+                WriteOptions(output, InitCommand.Options, width);
+                output.WriteLine();
+                output.WriteLine("Exit codes: 0 done, 1 failed, 2 wrong options.");
+                break;
             case CompletionCommand.Name:
                 output.WriteLine("slogger completion: print a script with which a shell completes commands and options.");
                 output.WriteLine();
@@ -205,6 +227,7 @@ internal static class HelpText
                 output.WriteLine("  slogger interval  change the length of versions of a running cluster");
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
                 output.WriteLine("  slogger recover   have a cluster leave what a dead shard had not committed");
+                output.WriteLine("  slogger init      write the files of a cluster, and of its second site");
                 output.WriteLine("  slogger completion SHELL  print a script with which bash, zsh or fish completes all of this");
                 output.WriteLine();
                 output.WriteLine("With a second site:");

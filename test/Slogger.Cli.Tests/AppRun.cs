@@ -8,7 +8,7 @@ namespace Slogger.Cli.Tests;
 internal sealed record AppRun(int ExitCode, string Output, string Error, ServeOptions? Served, RestoreOptions? Restored)
 {
     public static async Task<AppRun> Of(string[] args, Dictionary<string, string>? environment = null, ProxyExit? exit = null,
-        Action<ServeOptions>? whileServing = null)
+        Action<ServeOptions>? whileServing = null, string? answers = null)
     {
         StringWriter output = new();
         StringWriter error = new();
@@ -17,6 +17,7 @@ internal sealed record AppRun(int ExitCode, string Output, string Error, ServeOp
         AppHost host = new()
         {
             Output = output,
+            Input = answers is null ? null : new StringReader(answers),
             Error = TextWriter.Synchronized(error),
             Environment = (IDictionary?)environment ?? new Dictionary<string, string>(),
             Serve = (options, _, _, _) =>

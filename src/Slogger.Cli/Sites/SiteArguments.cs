@@ -14,6 +14,8 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
 {
     private const string Origin = "the command line";
 
+    private OptionLayer? _file;
+
     public List<OptionError> Errors { get; } = [];
 
     public string Cluster => One("cluster") ?? "default";
@@ -24,6 +26,8 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
         .. Database("metadata", metadata),
         new("cluster", Where, "NAME", "The cluster's name. Also SLOGGER_CLUSTER.", "default", ""),
         .. Credentials,
+        new("config", Where, "FILE", "The site's file, as its processes have it: what is left out here is taken from there. Also "
+            + "SLOGGER_CONFIG.", "none", ""),
     ];
 
     /// <summary>Another database.</summary>
@@ -51,7 +55,18 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
     {
         OptionTexts? given = texts.Values.GetValueOrDefault(name);
         if (given is { Texts.Count: > 1 }) { Fail($"--{name} is given {given.Texts.Count} times", "give it once"); }
-        return given?.Texts[0] ?? host.Environment[VariableOf(name)] as string;
+        string? text = given?.Texts[0] ?? host.Environment[VariableOf(name)] as string;
+        return text is null && name != "config" ? SiteFile().Values.GetValueOrDefault(name)?.Texts[0] : text;
+    }
+
+    private OptionLayer SiteFile()
+    {
+        if (_file is null)
+        {
+            _file = One("config") is { } path ? OptionLayer.FromFile(path) : new OptionLayer();
+            Errors.AddRange(_file.Errors);
+        }
+        return _file;
     }
 
     public T Value<T>(string name, OptionTextParser<T> parse, T fallback)

@@ -12,6 +12,9 @@ public sealed record AppHost
     /// <summary>What the command answers.</summary>
     public required TextWriter Output { get; init; }
 
+    /// <summary>What a person answers; null: nobody can be asked.</summary>
+    public TextReader? Input { get; init; }
+
     /// <summary>Errors and log lines.</summary>
     public required TextWriter Error { get; init; }
 
@@ -54,6 +57,7 @@ public sealed record AppHost
         Began = StartOfProcess(),
         Output = Console.Out,
         Error = Console.Error,
+        Input = Console.IsInputRedirected ? null : Console.In,
         Environment = System.Environment.GetEnvironmentVariables(),
         Colours = !Console.IsOutputRedirected && System.Environment.GetEnvironmentVariable("NO_COLOR") is null,
         Width = Console.IsOutputRedirected ? 100 : Math.Clamp(Console.WindowWidth, 60, 140),

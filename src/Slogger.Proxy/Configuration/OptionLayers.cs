@@ -1,6 +1,7 @@
 // One layer of option texts per source, and the two sources that are not the command line: the environment and the JSON
 // file. A layer holds texts only; OptionReader gives them meaning.
 using System.Collections;
+using System.Globalization;
 using System.Text;
 using System.Text.Json;
 
@@ -20,8 +21,14 @@ public sealed record OptionTexts(IReadOnlyList<string> Texts, string Origin);
 /// <summary>What one source says.</summary>
 public sealed class OptionLayer
 {
+    /// <summary>The key of a file under which the options of single shards stand, by their numbers.</summary>
+    public const string OfShardKey = "of-shard";
+
     /// <summary>Texts by option name.</summary>
     public Dictionary<string, OptionTexts> Values { get; } = [];
+
+    /// <summary>Of a file: what it says of single shards, which goes over what it says of all.</summary>
+    public Dictionary<int, OptionLayer> OfShards { get; } = [];
 
     /// <summary>What was wrong with the source itself.</summary>
     public List<OptionError> Errors { get; } = [];
@@ -63,7 +70,8 @@ public sealed class OptionLayer
         return layer;
     }
 
-    /// <summary>The JSON file: one object, values are strings, numbers, true, false, or lists of strings. Comments are allowed.</summary>
+    /// <summary>The JSON file: one object, values are strings, numbers, true, false, or lists of strings; and <see cref="OfShardKey"/>, an
+    /// object of such objects. Comments are allowed.</summary>
     public static OptionLayer FromFile(string path)
     {
         try
@@ -92,7 +100,18 @@ public sealed class OptionLayer
         Utf8JsonReader reader = new(text, new JsonReaderOptions { CommentHandling = JsonCommentHandling.Skip, AllowTrailingCommas = true });
         try
         {
-            ReadObject(ref reader, text, path, layer);
+            if (!reader.Read() || reader.TokenType != JsonTokenType.StartObject)
+            {
+                layer.Errors.Add(new OptionError("the configuration file is not a JSON object", path, "write one object of "
+                    + "\"name\": value pairs"));
+                return layer;
+            }
+
+            ReadObject(ref reader, text, path, layer, isOfShard: false);
+            while (reader.Read())
+            {
+                // To the end, so that anything after the object is reported.
+            }
         }
         catch (JsonException e)
         {
@@ -108,29 +127,29 @@ public sealed class OptionLayer
         || name == "SLOGGER_PORT" || name.StartsWith("SLOGGER_PORT_", StringComparison.Ordinal)
         || name.StartsWith("SLOGGER_TEST", StringComparison.Ordinal);
 
-    private static void ReadObject(ref Utf8JsonReader reader, ReadOnlySpan<byte> json, string path, OptionLayer layer)
+    private static void ReadObject(ref Utf8JsonReader reader, ReadOnlySpan<byte> json, string path, OptionLayer layer, bool isOfShard)
     {
-        if (!reader.Read() || reader.TokenType != JsonTokenType.StartObject)
-        {
-            layer.Errors.Add(new OptionError("the configuration file is not a JSON object", path, "write one object of "
-                + "\"name\": value pairs"));
-            return;
-        }
-
         while (reader.Read() && reader.TokenType == JsonTokenType.PropertyName)
         {
             string name = reader.GetString()!;
-            string origin = $"{path} line {1 + json[..(int)reader.TokenStartIndex].Count((byte)'\n')}";
+            string origin = PlaceIn(ref reader, json, path);
             reader.Read();
+            if (name == OfShardKey && !isOfShard)
+            {
+                ReadOfShards(ref reader, json, path, layer, origin);
+                continue;
+            }
+
             List<string>? texts = ReadTexts(ref reader);
             OptionDefinition? option = OptionCatalog.Find(name);
-            if (option is null || name == "config")
+            if (option is null || name == "config" || (name == "shard" && isOfShard))
             {
-                string remedy = option is not null ? "a configuration file cannot name another; remove it"
+                string remedy = option is not null && name == "shard" ? "its key is its number; remove it"
+                    : option is not null ? "a configuration file cannot name another; remove it"
                     : NearestName.Find(name, OptionCatalog.All.Select(known => known.Name)) is { } nearest ? $"did you mean \"{nearest}\"?"
                     : "remove it; slogger serve --help lists the names";
-                layer.Errors.Add(new OptionError(option is null ? $"\"{name}\" is not an option" : "\"config\" stands in a "
-                    + "configuration file", origin, remedy));
+                layer.Errors.Add(new OptionError(option is null ? $"\"{name}\" is not an option" : $"\"{name}\" stands "
+                    + (isOfShard ? "among the options of a shard" : "in a configuration file"), origin, remedy));
             }
             else if (texts is null || (texts.Count != 1 && option.Shape != OptionShape.List))
             {
@@ -143,12 +162,45 @@ public sealed class OptionLayer
                     "remove one of them"));
             }
         }
+    }
 
-        while (reader.Read())
+    private static void ReadOfShards(ref Utf8JsonReader reader, ReadOnlySpan<byte> json, string path, OptionLayer layer, string origin)
+    {
+        const string remedy = "give it an object: { \"0\": { ... }, \"1\": { ... } }";
+        if (reader.TokenType != JsonTokenType.StartObject)
         {
-            // To the end, so that anything after the object is reported.
+            layer.Errors.Add(new OptionError($"\"{OfShardKey}\" has a value of the wrong shape", origin, remedy));
+            reader.Skip();
+            return;
+        }
+
+        while (reader.Read() && reader.TokenType == JsonTokenType.PropertyName)
+        {
+            string key = reader.GetString()!;
+            string place = PlaceIn(ref reader, json, path);
+            reader.Read();
+            OptionLayer ofShard = new();
+            if (!int.TryParse(key, NumberStyles.None, CultureInfo.InvariantCulture, out int shard)
+                || reader.TokenType != JsonTokenType.StartObject)
+            {
+                layer.Errors.Add(new OptionError($"\"{key}\" in \"{OfShardKey}\" is no shard's number with its options", place, remedy));
+                reader.Skip();
+            }
+            else if (layer.OfShards.TryAdd(shard, ofShard))
+            {
+                ReadObject(ref reader, json, path, ofShard, isOfShard: true);
+                layer.Errors.AddRange(ofShard.Errors);
+            }
+            else
+            {
+                layer.Errors.Add(new OptionError($"shard {shard} is given twice", place, "remove one of them"));
+                reader.Skip();
+            }
         }
     }
+
+    private static string PlaceIn(ref Utf8JsonReader reader, ReadOnlySpan<byte> json, string path) =>
+        $"{path} line {1 + json[..(int)reader.TokenStartIndex].Count((byte)'\n')}";
 
     // Null for shapes that no option has (objects, nested lists, null).
     private static List<string>? ReadTexts(ref Utf8JsonReader reader)

@@ -1,6 +1,7 @@
 // From layers of option texts to ServeOptions or RestoreOptions: types, bounds, and the rules between options. All problems
 // are reported together, each with its origin and what to do.
 using System.Collections.Immutable;
+using System.Globalization;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
@@ -240,9 +241,30 @@ public static class ServeOptionsReader
     private static OptionReader Open(OptionLayer commandLine, OptionLayer environment)
     {
         OptionTexts? config = commandLine.Values.GetValueOrDefault("config") ?? environment.Values.GetValueOrDefault("config");
-        return new OptionReader(config is { Texts.Count: 1 }
-            ? [commandLine, environment, OptionLayer.FromFile(config.Texts[0])]
-            : [commandLine, environment]);
+        if (config is not { Texts.Count: 1 }) { return new OptionReader([commandLine, environment]); }
+        OptionLayer file = OptionLayer.FromFile(config.Texts[0]);
+        return new OptionReader(file.OfShards.Count == 0 ? [commandLine, environment, file]
+            : [commandLine, environment, OfShard(commandLine, environment, file), file]);
+    }
+
+    // What the file says of the one shard that is meant.
+    private static OptionLayer OfShard(OptionLayer commandLine, OptionLayer environment, OptionLayer file)
+    {
+        OptionTexts? named = commandLine.Values.GetValueOrDefault("shard") ?? environment.Values.GetValueOrDefault("shard")
+            ?? file.Values.GetValueOrDefault("shard");
+        string all = string.Join(", ", file.OfShards.Keys.Order());
+        if (named is null)
+        {
+            file.Errors.Add(new OptionError($"the configuration file has options of shard {all}, and no shard is named", "",
+                "give --shard N, or set SLOGGER_SHARD"));
+        }
+        else if (named.Texts.Count == 1 && int.TryParse(named.Texts[0], NumberStyles.None, CultureInfo.InvariantCulture, out int shard))
+        {
+            if (file.OfShards.TryGetValue(shard, out OptionLayer? found)) { return found; }
+            file.Errors.Add(new OptionError($"the configuration file has nothing of shard {shard}, but of {all}", named.Origin,
+                $"correct it, or add the shard to \"{OptionLayer.OfShardKey}\" of the file"));
+        }
+        return new OptionLayer();
     }
 
     private static OptionsResult<T> Result<T>(OptionReader reader, T options)
@@ -253,6 +275,8 @@ public static class ServeOptionsReader
         if (errors.Any(error => error.What.StartsWith("the configuration file", StringComparison.Ordinal)))
         {
             errors.RemoveAll(error => error.What.StartsWith("--config ", StringComparison.Ordinal));
+            // Without a shard the rest of its options is missing, and what that comes to is nobody's mistake.
+            if (errors.Find(error => error.What.Contains("of shard ", StringComparison.Ordinal)) is { } shard) { errors = [shard]; }
         }
 
         return new OptionsResult<T>(errors.Count == 0 ? options : null, errors, reader.Warnings) { Given = reader.Given };

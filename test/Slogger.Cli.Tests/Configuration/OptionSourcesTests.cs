@@ -118,6 +118,46 @@ public class OptionSourcesTests
         Assert.Contains(remedy, error.Remedy);
     }
 
+    [Theory]
+    [InlineData("""{ "of-shard": 1 }""", "wrong shape", "give it an object")]
+    [InlineData("""{ "of-shard": [{}] }""", "wrong shape", "give it an object")]
+    [InlineData("""{ "of-shard": { "a": {} } }""", "no shard's number", "give it an object")]
+    [InlineData("""{ "of-shard": { "0": 1 } }""", "no shard's number", "give it an object")]
+    [InlineData("""{ "of-shard": { "0": {}, "0": {} } }""", "given twice", "remove one")]
+    [InlineData("""{ "of-shard": { "0": { "shard": 0 } } }""", "stands among the options of a shard", "its key is its number")]
+    [InlineData("""{ "of-shard": { "0": { "lisen": "x" } } }""", "is not an option", "did you mean \"listen\"?")]
+    [InlineData("""{ "of-shard": { "0": { "of-shard": {} } } }""", "is not an option", "remove it")]
+    public void File_OfShards_Bad_IsOneErrorWithItsPlace(string json, string what, string remedy)
+    {
+        OptionError error = Assert.Single(Json(json).Errors);
+        Assert.Contains(what, error.What);
+        Assert.Contains("f.json line 1", error.Origin);
+        Assert.Contains(remedy, error.Remedy);
+    }
+
+    [Fact]
+    public void File_OfShards_GoesOverWhatItSaysOfAll_AndUnderTheCommandLine()
+    {
+        using TempDirectory temp = new();
+        string path = temp.File("c.json", """
+            {
+              "cluster": "shop", "max-clients": 7, "redis-server": "/bin/true", "site-secret-file": "/etc/hostname",
+              "of-shard": {
+                "0": { "listen": "127.0.0.1:1", "site-listen": "127.0.0.1:3" },
+                "2": { "listen": ["127.0.0.1:2"], "site-listen": "127.0.0.1:4", "max-clients": 9, "redis": "h:1" }
+              }
+            }
+            """);
+        ServeOptions options = Layers.Serve(("config", path), ("shard", "2"), ("cluster", "mine")).Options!;
+        Assert.Equal((2, "mine", 9, "h:1"), (options.Shard.Number, options.Cluster, options.MaxClients, options.Redis!.ToString()));
+        Assert.Equal("127.0.0.1:2", Assert.Single(options.Listen).ToString());
+        Assert.Equal(7, ServeOptionsReader.ReadServe(
+            Layers.CommandLine(("config", path)), Layers.Environment(("SLOGGER_SHARD", "0"))).Options!.MaxClients);
+        OptionError unknown = Assert.Single(Layers.Serve(("config", path), ("shard", "1")).Errors);
+        Assert.Contains("has nothing of shard 1, but of 0, 2", unknown.What);
+        Assert.Contains("no shard is named", Assert.Single(Layers.Serve(("config", path)).Errors).What);
+    }
+
     [Fact]
     public void File_Missing_IsOneError()
     {

@@ -40,7 +40,7 @@ public partial class ReferenceTests
     }
 
     public static TheoryData<string> CommandsWithOptionsOfTheirOwn =>
-        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, .. SiteCommands.All.Select(c => c.Name)];
+        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, .. SiteCommands.All.Select(c => c.Name)];
 
     [Theory]
     [MemberData(nameof(CommandsWithOptionsOfTheirOwn))]
@@ -51,6 +51,7 @@ public partial class ReferenceTests
         {
             StatusCommand.Name => StatusOptions.All,
             MoveCommand.Name => MoveOptions.All,
+            InitCommand.Name => InitCommand.Options,
             _ => IntervalCommand.Options,
         };
         string text = Pages.Section(CommandsPage, $"## `slogger {name}`");
