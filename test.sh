@@ -95,6 +95,8 @@ install_missing() {
   command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
   compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(libfaketime)
   command -v spin >/dev/null || missing+=(spin)             # a model that is checked, as C
+  command -v ip >/dev/null || missing+=(iproute2)           # pages of the documents run in a network of their own
+  command -v curl >/dev/null || missing+=(curl)
   command -v gcc >/dev/null || missing+=(gcc libc6-dev)
   [ ${#missing[@]} -eq 0 ] && return
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
