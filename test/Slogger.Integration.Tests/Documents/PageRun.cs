@@ -156,7 +156,9 @@ internal sealed partial class PageRun : IDisposable
     {
         try
         {
-            return File.ReadAllText($"/proc/{id}/environ").Split('\0').Contains($"{HomeVariable}={_home}");
+            // A redis-server writes its title over its environment, and works in its data directory.
+            return File.ReadAllText($"/proc/{id}/environ").Split('\0').Contains($"{HomeVariable}={_home}")
+                || new FileInfo($"/proc/{id}/cwd").LinkTarget?.StartsWith(_home, StringComparison.Ordinal) == true;
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
