@@ -66,7 +66,7 @@ internal sealed class ShardCoordination : ICoordinatorListener, IPulseListener, 
 
     void ICoordinatorListener.OnTold(ClusterCut cut, Version own) => _cuts.OnCut(cut, new WorldPoint(cut.Cut.WorldLine, own));
 
-    void ICoordinatorListener.OnAskedAgain() => _cuts.AskedAgain();
+    void ICoordinatorListener.OnAskedAgain() => _cuts.Recorder.AskedAgain();
 
     // ---- What the pulse sees (its task) ----
 

@@ -13,7 +13,6 @@ namespace Slogger.Proxy.Shards;
 internal sealed class ShardCuts : ICutListener, IDisposable
 {
     private readonly VersionedShard _shard;
-    private readonly CutRecorder _recorder;
     private Task _recording = Task.CompletedTask;
     private Task _beating = Task.CompletedTask;
 
@@ -26,7 +25,7 @@ internal sealed class ShardCuts : ICutListener, IDisposable
             Coordination = new ShardCoordination(shard, this, options.ClockError, report);
             if (!shard.HasGridCuts) { Dependencies = new DependencyNotes(shard.Seat.Shard, shard.Seat.ShardCount); }
         }
-        _recorder = new CutRecorder(shard.Seat, report, this, Coordination?.Link, options.Time);
+        Recorder = new CutRecorder(shard.Seat, report, this, Coordination?.Link, options.Time);
     }
 
     /// <summary>The shard among others; null for one alone.</summary>
@@ -35,27 +34,18 @@ internal sealed class ShardCuts : ICutListener, IDisposable
     /// <summary>What versions depend on, for the exact and the hybrid finder; null: nobody asks.</summary>
     public DependencyNotes? Dependencies { get; }
 
-    /// <summary>Whether SQL answered at the last attempt.</summary>
-    public bool IsMetadataAvailable => _recorder.IsMetadataAvailable;
+    /// <summary>Records what is durable here.</summary>
+    public CutRecorder Recorder { get; }
 
     /// <summary>Records, and beats, until the shard ends. Once.</summary>
     public void Start()
     {
-        _recording = _shard.Lifetime.Work("the recorder of cuts", _recorder.RunAsync);
+        _recording = _shard.Lifetime.Work("the recorder of cuts", Recorder.RunAsync);
         _beating = Coordination?.RunAsync() ?? Task.CompletedTask;
     }
 
     /// <summary>What was started has ended.</summary>
     public Task Ended => Task.WhenAll(_recording, _beating);
-
-    /// <inheritdoc cref="CutRecorder.Record"/>
-    public void Record(in DurableClaim claim) => _recorder.Record(claim);
-
-    /// <inheritdoc cref="CutRecorder.Wake"/>
-    public void Wake() => _recorder.Wake();
-
-    /// <inheritdoc cref="CutRecorder.AskedAgain"/>
-    public void AskedAgain() => _recorder.AskedAgain();
 
     /// <summary>The recorded cut: from SQL, or from the coordinator.</summary>
     public void OnCut(ClusterCut cut, WorldPoint own)
@@ -118,6 +108,6 @@ internal sealed class ShardCuts : ICutListener, IDisposable
     public void Dispose()
     {
         Coordination?.Dispose();
-        _recorder.Dispose();
+        Recorder.Dispose();
     }
 }

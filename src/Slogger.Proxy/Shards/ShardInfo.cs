@@ -46,7 +46,7 @@ internal sealed class ShardInfo(VersionedShard shard, ServeOptions options)
         Line("ops_per_sec", _rate.PerSecond(loop.Forwarded));
         Line("store", shard.StoreName);
         Line("store_state", shard.IsOpen ? "serving" : shard.Lifetime.State);
-        Line("metadata_state", shard.Cuts!.IsMetadataAvailable ? "available" : "unavailable");
+        Line("metadata_state", shard.Cuts!.Recorder.IsMetadataAvailable ? "available" : "unavailable");
         shard.Cuts.Coordination?.AppendShards(Line);
         shard.AppendSite(Line);
         Line("uptime_s", _rate.UptimeSeconds);

@@ -316,7 +316,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
                     shard.RequestSync();
                     break;
                 case ShardEffectKind.RecordDurable:
-                    shard.Cuts!.Record(effect.Claim);
+                    shard.Cuts!.Recorder.Record(effect.Claim);
                     break;
                 case ShardEffectKind.Committed:
                     RecordedCut = effect.Point;

@@ -98,9 +98,6 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     /// <summary>The site's metadata.</summary>
     public IMetadataStore Metadata => Seat.Metadata;
 
-    /// <summary>Completes when the shard first serves, and not as a backup's.</summary>
-    public Task Serving => Access.Serving;
-
     /// <summary>Completes when the shard can leave its cluster, as it is to: then it is stopped.</summary>
     public Task MayLeave => Membership.MayLeave;
 
@@ -159,7 +156,7 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     public void OnCommitAwaited()
     {
         Versions.OnCommitAwaited();
-        if (Seat.HasPeers) { Cuts?.Wake(); }
+        if (Seat.HasPeers) { Cuts?.Recorder.Wake(); }
     }
 
     public virtual void BeforeUnloggedChange()
