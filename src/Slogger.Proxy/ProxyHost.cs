@@ -168,10 +168,10 @@ public static class ProxyHost
             // The process may go on after it: what has started is not left behind.
             async Task<IAsyncDisposable?> ServeSiteAsync()
             {
-                if (versioned is not IPrimaryShard primary || site?.Serve is not { } serve) { return null; }
+                if (versioned is null || site?.Serve is not { } serve) { return null; }
                 try
                 {
-                    return await serve(primary, versioned.Metadata, stop).ConfigureAwait(false);
+                    return await serve(versioned.Site, versioned.Metadata, stop).ConfigureAwait(false);
                 }
                 catch
                 {

@@ -88,6 +88,9 @@ internal enum ShipMutation
     /// <summary>Switch-over: the backup is offered to take over before it holds everything.</summary>
     OffersEarly,
 
+    /// <summary>Switch-over: what a shard has durable is taken for everything, while its last version is open.</summary>
+    OpenVersionNotAwaited,
+
     /// <summary>Lease: counted from when the grant arrives.</summary>
     LeaseFromArrival,
 

@@ -21,11 +21,11 @@ internal sealed partial class BgsaveShard
 {
     private StoreNote? _note;
 
-    protected override string RefusalNote => " (In mode bgsave the kept snapshots stand for the version log.)";
+    internal override string RefusalNote => " (In mode bgsave the kept snapshots stand for the version log.)";
 
-    protected override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current) => _versions.Proved(current);
+    internal override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current) => _kept.Proved(current);
 
-    protected override Boundary? BoundaryOf(Version version, WorldLine of) => _versions.BoundaryOf(version, of);
+    internal override Boundary? BoundaryOf(Version version, WorldLine of) => _kept.BoundaryOf(version, of);
 
     private bool IsKnown(RedisFacts facts)
     {
@@ -43,9 +43,9 @@ internal sealed partial class BgsaveShard
         return IsKnown(facts) ? StoreSituation.BehindKnownOrigin : StoreSituation.Foreign;
     }
 
-    protected override Task DetachAsync(CancellationToken stop)
+    internal override Task DetachAsync(CancellationToken stop)
     {
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
             _started = null;
             _ready = null;
@@ -85,7 +85,7 @@ internal sealed partial class BgsaveShard
         }
     }
 
-    protected override Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
+    internal override Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
     {
         _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} after version {last.Version}; nothing was lost");
         Follow(last, recorded);
@@ -93,7 +93,7 @@ internal sealed partial class BgsaveShard
     }
 
     // A first snapshot of what the store holds, before anything is forwarded.
-    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
+    internal override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
     {
         await GiveHistoryAsync(stop).ConfigureAwait(false);
         var start = new Boundary(at.WorldLine, at.Version, 0, 0, Now());
@@ -159,19 +159,19 @@ internal sealed partial class BgsaveShard
         _replicationId = (probe.Facts ?? throw new RedisException(probe.Problem, probe.Message)).ReplicationId;
     }
 
-    protected override void RequireBase(Version version, WorldLine of) => _snapshots.Verify(SnapshotOf(version, of));
+    internal override void RequireBase(Version version, WorldLine of) => _snapshots.Verify(SnapshotOf(version, of));
 
     private Snapshot SnapshotOf(Version version, WorldLine current) =>
-        _snapshots.Latest(current, line => _seat.LastValid(line, _lines), version)?.Snapshot
+        _snapshots.Latest(current, line => Seat.LastValid(line, Recovery.Lines), version)?.Snapshot
         ?? throw new RecoveryRefusedException($"shard {_options.Shard}: no snapshot of version {version} is kept.");
 
-    protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
+    internal override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
         return await RestoreAsync(branch with { WorldLine = line }, SnapshotOf(branch.Version, current), FeedPlan.NewReplicationId(),
             stop).ConfigureAwait(false);
     }
 
-    protected override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop) =>
+    internal override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop) =>
         RestoreAsync(new Boundary(at.WorldLine, at.Version, 0, 0, Now()), SnapshotOf(content.Version, current), feed, stop);
 
     private async Task<bool> RestoreAsync(Boundary start, Snapshot snapshot, string replid, CancellationToken stop)
@@ -219,7 +219,7 @@ internal sealed partial class BgsaveShard
     private void Follow(Boundary start, WorldPoint recorded)
     {
         _replicationId = _facts!.ReplicationId;
-        Run(start, recorded, streamOffset: 0, storeOffset: 0);
+        Versions.Run(start, recorded, streamOffset: 0, storeOffset: 0);
         WakeSaving();
     }
 }

@@ -56,7 +56,7 @@ internal sealed partial class BgsaveShard
     // Somebody else's save, or a rewrite of the append-only file, is under way.
     private void OnRefused()
     {
-        long now = MonotonicMicroseconds();
+        long now = Versions.MonotonicMicroseconds();
         if (_refusedSince == 0) { _refusedSince = now; }
         if (!_refusalTold && now - _refusedSince > 10_000_000)
         {
@@ -66,9 +66,9 @@ internal sealed partial class BgsaveShard
         }
     }
 
-    protected override void StartWorkers() => _saving = Task.Run(() => SaveLoopAsync(_ending.Token), CancellationToken.None);
+    internal override void StartWorkers() => _saving = Task.Run(() => SaveLoopAsync(Lifetime.End), CancellationToken.None);
 
-    protected override Task EndWorkersAsync() => _saving;
+    internal override Task EndWorkersAsync() => _saving;
 
     private async Task SaveLoopAsync(CancellationToken stop)
     {
@@ -81,7 +81,7 @@ internal sealed partial class BgsaveShard
                 await _savesWanted.WaitAsync(_ready is null ? NotReadyPeriod : IdlePeriod, stop).ConfigureAwait(false);
                 try
                 {
-                    if (!_isAttached) { continue; }
+                    if (!Versions.IsAttached) { continue; }
                     if (watched != StoreAddress)
                     {
                         if (watch is not null) { await watch.DisposeAsync().ConfigureAwait(false); }
@@ -121,23 +121,23 @@ internal sealed partial class BgsaveShard
     private async Task StepAsync(SaveWatch watch, CancellationToken stop)
     {
         StartedSave? started;
-        lock (_machineLock) { started = _started; }
+        lock (Versions.Lock) { started = _started; }
         if (started is not null) { await FollowAsync(watch, started, stop).ConfigureAwait(false); }
-        _versions.ExtendOverEmptyRun();
-        _versions.PruneBelowCut();
+        _kept.ExtendOverEmptyRun();
+        _kept.PruneBelowCut();
         bool isReady;
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
             isReady = _ready is not null;
-            if (_machine is not { MarkerInFlight: false }) { return; }
+            if (Versions.Machine is not { MarkerInFlight: false }) { return; }
         }
         SaveBase? fresh = await watch.BaseAsync(stop).ConfigureAwait(false);
         // What was written to Redis directly is no session's, yet belongs into a snapshot some day.
-        if (fresh is { State.Changes: > 0 }) { MarkChanged(); }
-        lock (_machineLock)
+        if (fresh is { State.Changes: > 0 }) { Versions.MarkChanged(); }
+        lock (Versions.Lock)
         {
             // Not while a BGSAVE is on its way: it would be compared with itself.
-            if (_machine is not { MarkerInFlight: false } || (isReady && _ready is null)) { return; }
+            if (Versions.Machine is not { MarkerInFlight: false } || (isReady && _ready is null)) { return; }
             _ready = fresh;
         }
         if (fresh is null) { OnRefused(); }
@@ -151,16 +151,16 @@ internal sealed partial class BgsaveShard
         SaveState state;
         while ((state = await watch.LookAsync(stop).ConfigureAwait(false)).InProgress)
         {
-            lock (_machineLock)
+            lock (Versions.Lock)
             {
-                if (_machine is not { MarkerInFlight: true } machine) { break; }
-                machine.Tick(Now(), busy: false, _effects);
-                Perform();
+                if (Versions.Machine is not { MarkerInFlight: true } machine) { break; }
+                machine.Tick(Now(), busy: false, Versions.Effects);
+                Versions.Perform();
             }
             await Task.Delay(pause, stop).ConfigureAwait(false);
             if (pause < PollMax) { pause *= 2; }
         }
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
             if (_started != started) { return; }
         }
@@ -185,7 +185,7 @@ internal sealed partial class BgsaveShard
     {
         if (CheckFile(file, out RdbInfo? info) is { } problem) { return problem; }
         // Versions that passed empty before this save are said to be restorable: by the snapshot before.
-        _versions.ExtendOverEmptyRun();
+        _kept.ExtendOverEmptyRun();
         _snapshots.Add(file, Describe(info!, new Boundary(marker.WorldLine, marker.Closed, 0, 0, marker.Time)));
         return null;
     }
@@ -212,11 +212,11 @@ internal sealed partial class BgsaveShard
 
     private void EndSave(bool ok)
     {
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
             if (_started is not { } started) { return; }
             _started = null;
-            OnSaveEnded(started.Marker, ok);
+            Versions.OnSaveEnded(started.Marker, ok);
         }
     }
 

@@ -21,18 +21,18 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogger report, 
     private const long NotReadyMicroseconds = 20_000;
     private static readonly byte[] SaveCommand = "*1\r\n$6\r\nbGSAVE\r\n"u8.ToArray();
     private SnapshotStore _snapshots = null!;
-    private KeptVersions _versions = null!;
+    private KeptVersions _kept = null!;
 
     /// <summary>There are no markers in the stream.</summary>
     public override string MarkerChannel => "";
 
-    protected override string ModeName => "bgsave";
+    internal override string ModeName => "bgsave";
 
-    protected override string KeptName => "the snapshots";
+    internal override string KeptName => "the snapshots";
 
-    protected override TimeSpan StopLimit => TimeSpan.FromSeconds(60);
+    internal override TimeSpan StopLimit => TimeSpan.FromSeconds(60);
 
-    protected override ShardOptions MachineOptions => new()
+    internal override ShardOptions MachineOptions => new()
     {
         Shard = _options.Shard,
         Mode = CommitMode.Bgsave,
@@ -40,12 +40,12 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogger report, 
     };
 
     // While a save runs, or would be refused, there is nothing to decide: the saving task ticks.
-    protected override long? MicrosecondsHeld(ShardMachine machine) =>
+    internal override long? MicrosecondsHeld(ShardMachine machine) =>
         machine.MarkerInFlight || _ready is null ? NotReadyMicroseconds : null;
 
-    protected override bool MayClose => _ready is not null;
+    internal override bool MayClose => _ready is not null;
 
-    protected override MarkerToSend ToSend(in Marker marker)
+    internal override MarkerToSend ToSend(in Marker marker)
     {
         // What is read of Redis from here on is compared with what was read last before this BGSAVE.
         _sent = new StartedSave(marker, _ready!);
@@ -55,11 +55,11 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogger report, 
 
     public override void MarkerAnswered(bool counts)
     {
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
             base.MarkerAnswered(counts);
             // Not one that was given up meanwhile, since the store was lost.
-            if (counts && _machine is { MarkerInFlight: true }) { _started = _sent; }
+            if (counts && Versions.Machine is { MarkerInFlight: true }) { _started = _sent; }
         }
         if (!counts) { OnRefused(); }
         WakeSaving();
@@ -72,32 +72,32 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogger report, 
     }
 
     // A boundary's snapshot is kept already: that was the condition.
-    protected override void Append(in ShardEffect effect)
+    internal override void Append(in ShardEffect effect)
     {
-        if (effect.Kind == ShardEffectKind.AppendEmptyRun) { _versions.OnEmptyRun(effect.Boundary); }
+        if (effect.Kind == ShardEffectKind.AppendEmptyRun) { _kept.OnEmptyRun(effect.Boundary); }
     }
 
-    protected override void RequestSync() => WakeSaving();
+    internal override void RequestSync() => WakeSaving();
 
-    protected override void OnCommitted(WorldPoint point)
+    internal override void OnCommitted(WorldPoint point)
     {
-        _versions.OnCommitted(point);
+        _kept.OnCommitted(point);
         WakeSaving();
     }
 
-    protected override HybridTimestamp? OpenKept()
+    internal override HybridTimestamp? OpenKept()
     {
         _snapshots = SnapshotStore.Open(Path.Combine(_options.DataDirectory, "bgsave"));
-        _versions = new KeptVersions(this, line => _seat.LastValid(line, _lines), OnDurable);
+        _kept = new KeptVersions(this, line => Seat.LastValid(line, Recovery.Lines), Versions.OnDurable);
         _note = StoreNote.Read(_options.DataDirectory);
         return _snapshots.All.MaxBy(s => s.ClosedAt)?.Time;
     }
 
-    protected override IEnumerable<(string Name, long Value)> KeptStatus()
+    internal override IEnumerable<(string Name, long Value)> KeptStatus()
     {
         var kept = _snapshots.All;
         long stride;
-        lock (_machineLock) { stride = _machine?.Stride ?? 1; }
+        lock (Versions.Lock) { stride = Versions.Machine?.Stride ?? 1; }
         yield return ("stride", stride);
         yield return ("log_bytes", kept.Sum(s => s.Bytes));
         yield return ("checkpoint_last_unix", kept.Count > 0 ? kept[^1].CreatedAt.ToUnixTimeSeconds() : 0);

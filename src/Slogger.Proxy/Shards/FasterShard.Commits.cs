@@ -75,7 +75,7 @@ internal partial class FasterShard
             command.Refusal = "a commit or a rollback is under way";
             return;
         }
-        lock (_machineLock) { _started = new StartedCommit(_sent, durable); }
+        lock (Versions.Lock) { _started = new StartedCommit(_sent, durable); }
         _ = durable.ContinueWith(_ => WakeKeeper(), CancellationToken.None, TaskContinuationOptions.ExecuteSynchronously,
             TaskScheduler.Default);
     }
@@ -83,7 +83,7 @@ internal partial class FasterShard
     // What was begun goes on, and may be found by a recovery, but is claimed by nobody.
     public override void MarkerLost()
     {
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
             _started = null;
             base.MarkerLost();
@@ -104,22 +104,22 @@ internal partial class FasterShard
 
     // ---- The keeper ----
 
-    protected override void StartWorkers() => _keeper = Task.Run(() => KeepAsync(_ending.Token), CancellationToken.None);
+    internal override void StartWorkers() => _keeper = Task.Run(() => KeepAsync(Lifetime.End), CancellationToken.None);
 
-    protected override async Task EndWorkersAsync()
+    internal override async Task EndWorkersAsync()
     {
         await base.EndFollowingAsync().ConfigureAwait(false);
-        await _site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await Site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         await _keeper.ConfigureAwait(false);
         // The store ends before the loop does, which must have no way to it then.
-        _frontEndClosed = CloseFrontEndAsync();
+        _frontEndClosed = Access.CloseAsync();
         await Task.WhenAny(_frontEndClosed, Task.Delay(FrontEndLimit)).ConfigureAwait(false);
         await _rollbacks.Last.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
-    protected override async Task GiveUpStartAsync()
+    internal override async Task GiveUpStartAsync()
     {
-        await _ending.CancelAsync().ConfigureAwait(false);
+        await Lifetime.Ending.CancelAsync().ConfigureAwait(false);
         await EndWorkersAsync().ConfigureAwait(false);
         CloseKept();
     }
@@ -154,16 +154,16 @@ internal partial class FasterShard
 
     private void Keep()
     {
-        if (!_isAttached) { return; }
+        if (!Versions.IsAttached) { return; }
         StartedCommit? started;
-        lock (_machineLock) { started = _started; }
+        lock (Versions.Lock) { started = _started; }
         if (started is { Durable.IsCompleted: true }) { Finish(started); }
-        _versions.ExtendOverEmptyRun();
-        _versions.PruneBelowCut();
+        _kept.ExtendOverEmptyRun();
+        _kept.PruneBelowCut();
         WatchRefusals();
         _statistics = _faster!.Statistics();
         // Of a version that is empty otherwise.
-        if (_engine!.SweepExpired(SweepBudget) > 0) { MarkChanged(); }
+        if (_engine!.SweepExpired(SweepBudget) > 0) { Versions.MarkChanged(); }
     }
 
     private void Finish(StartedCommit started)
@@ -173,17 +173,17 @@ internal partial class FasterShard
         {
             _pacing.OnSucceeded();
             // Versions that passed empty before it are said to be restorable: by the commit before.
-            _versions.ExtendOverEmptyRun();
+            _kept.ExtendOverEmptyRun();
         }
         else
         {
             OnCommitFailed(started.Durable.Exception?.InnerException);
         }
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
             if (_started != started) { return; }
             _started = null;
-            OnSaveEnded(started.Marker, ok);
+            Versions.OnSaveEnded(started.Marker, ok);
         }
     }
 

@@ -21,15 +21,15 @@ internal partial class FasterShard : IFasterHost
 
     private FollowedStream Stream => _stream ?? throw FollowsNobody();
 
-    protected internal override VersionLog StreamLog => Stream.Log;
+    internal override VersionLog StreamLog => Stream.Log;
 
-    protected internal override CheckpointStore StreamCheckpoints => Stream.Checkpoints;
+    internal override CheckpointStore StreamCheckpoints => Stream.Checkpoints;
 
     public override StreamGuard Guard => new StoreGuard(_faster!.RecordBytesMax);
 
-    private FollowedFaster FollowedStore => (FollowedFaster)_follower.Followed;
+    private FollowedFaster FollowedStore => (FollowedFaster)Follower.Followed;
 
-    protected override async Task FollowAsync(CancellationToken stop)
+    internal override async Task FollowAsync(CancellationToken stop)
     {
         TrialFaster.Clear(_options.DataDirectory);
         var followed = new FollowedFaster(
@@ -37,9 +37,9 @@ internal partial class FasterShard : IFasterHost
         await FollowAsync(followed, isPrimarys: false, stop).ConfigureAwait(false);
     }
 
-    protected internal override async Task KeepFollowedAsync(CancellationToken stop)
+    internal override async Task KeepFollowedAsync(CancellationToken stop)
     {
-        if (_follower.IsPromoting) { return; }
+        if (Follower.IsPromoting) { return; }
         // A drill needs what is there.
         if (!await _checkpointing.WaitAsync(TimeSpan.Zero, stop).ConfigureAwait(false)) { return; }
         try
@@ -93,9 +93,9 @@ internal partial class FasterShard : IFasterHost
 
     /// <inheritdoc />
     public override Task EnterAsync(WorldLine line, CancellationToken stop) =>
-        _follower.WhereItStandsAsync(end => FollowedStore.SecureAsync(end, stop), stop);
+        Follower.WhereItStandsAsync(end => FollowedStore.SecureAsync(end, stop), stop);
 
-    protected override async Task EndFollowingAsync()
+    internal override async Task EndFollowingAsync()
     {
         await base.EndFollowingAsync().ConfigureAwait(false);
         FollowedStream? stream = Interlocked.Exchange(ref _stream, null);
@@ -145,9 +145,9 @@ internal partial class FasterShard : IFasterHost
     }
 
     // Readers wait for nothing, and the next version for the moment in which one ends at the store.
-    protected internal override async Task<RestoreTrial> CompareAsync(CancellationToken stop)
+    internal override async Task<RestoreTrial> CompareAsync(CancellationToken stop)
     {
-        if (await _follower.HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo))
+        if (await Follower.HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo))
         {
             return RestoreTrial.Impossible("the store stands at no version: it is loaded, or seeded");
         }

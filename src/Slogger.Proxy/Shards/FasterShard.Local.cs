@@ -26,7 +26,7 @@ internal partial class FasterShard : ILocalPort
     /// <summary>Whether there are such sessions.</summary>
     public bool AdmitsLocal { get; init; }
 
-    protected override void Tick(ShardMachine machine, bool hasChanged)
+    internal override void Tick(ShardMachine machine, bool hasChanged)
     {
         if (!AdmitsLocal || hasChanged || _faster is not { } store)
         {
@@ -47,29 +47,29 @@ internal partial class FasterShard : ILocalPort
         if (AdmitsLocal && IsPunctual) { store.LocalUntil = 0; }
     }
 
-    protected override void OnBoundaryAwaited(long monotonicUs)
+    internal override void OnBoundaryAwaited(long monotonicUs)
     {
         if (AdmitsLocal && _faster is { } store) { store.LocalUntil = (long)(monotonicUs * (Stopwatch.Frequency / 1e6)); }
     }
 
-    protected override void OnOpened()
+    internal override void OnOpened()
     {
         if (!AdmitsLocal) { return; }
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
             // Who closes the store meanwhile has shut the door before.
             if (IsOpen)
             {
-                _faster!.AdmitLocal(new WorldLine(WorldLine), _machine is { MarkerInFlight: false } machine ? machine.OpenVersion
+                _faster!.AdmitLocal(new WorldLine(WorldLine), Versions.Machine is { MarkerInFlight: false } machine ? machine.OpenVersion
                     : Version.Zero);
             }
         }
     }
 
-    protected override void OnClosing()
+    internal override void OnClosing()
     {
         if (!AdmitsLocal) { return; }
-        lock (_machineLock) { _faster?.ShutOutLocal(); }
+        lock (Versions.Lock) { _faster?.ShutOutLocal(); }
     }
 
     /// <inheritdoc />
@@ -82,7 +82,7 @@ internal partial class FasterShard : ILocalPort
     LocalConnection ILocalPort.Connect() => _engine!.ConnectLocal();
 
     // Asked ahead of an operation: slots move neither to nor from an embedded store.
-    bool ILocalPort.Owns(ReadOnlySpan<byte> key) => Slots is not { } slots || slots.Served.Serves(slots.Partitions.Of(key));
+    bool ILocalPort.Owns(ReadOnlySpan<byte> key) => Moves.Watch?.View is not { } slots || slots.Served.Serves(slots.Partitions.Of(key));
 
     WorldPoint ILocalPort.Committed
     {
@@ -91,7 +91,7 @@ internal partial class FasterShard : ILocalPort
             IBatchPort port = Batches;
             if (!MayTell) { return new(new WorldLine(WorldLine), Version.Zero); }
             if (!port.Finder.HasGridCuts) { return port.CommittedEverywhere; }
-            lock (_machineLock) { return _machine!.Committed; }
+            lock (Versions.Lock) { return Versions.Machine!.Committed; }
         }
     }
 
@@ -126,7 +126,7 @@ internal partial class FasterShard : ILocalPort
             case GateVerdict.RefuseAhead:
                 return ClientBatches.AheadText(header, open.Number);
             case GateVerdict.FastForward:
-                FastForwardSoon(decision.Version);
+                Versions.FastForwardSoon(decision.Version);
                 return null;
             default:
                 return null;

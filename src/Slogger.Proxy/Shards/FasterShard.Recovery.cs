@@ -16,49 +16,49 @@ namespace Slogger.Proxy.Shards;
 
 internal partial class FasterShard
 {
-    protected override string RefusalNote => " (Of an embedded store its commits, in the data directory, stand for the version log.)";
+    internal override string RefusalNote => " (Of an embedded store its commits, in the data directory, stand for the version log.)";
 
     // What it holds nobody else has put there.
-    protected override bool MaySeed => false;
+    internal override bool MaySeed => false;
 
-    protected internal override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
+    internal override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
 
-    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current,
+    internal override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current,
         CancellationToken stop)
     {
-        await _site.LearnAsync(stop).ConfigureAwait(false);
+        await Site.LearnAsync(stop).ConfigureAwait(false);
         bool goesOn = _faster is not null ? _holds == current : WasStopped(current);
         return (goesOn ? StoreSituation.Continues : StoreSituation.Empty, "");
     }
 
     // By the process just before this one, with nothing answered that its last commit does not hold.
-    private bool WasStopped(WorldLine current) => _stopped is { } note && note.Epoch == _seat.Epoch - 1 && note.Line == current.Number
-        && _versions.Proved(current).Last is { } last && last.Point == note.Point;
+    private bool WasStopped(WorldLine current) => _stopped is { } note && note.Epoch == Seat.Epoch - 1 && note.Line == current.Number
+        && _kept.Proved(current).Last is { } last && last.Point == note.Point;
 
-    protected override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current) => _versions.Proved(current);
+    internal override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current) => _kept.Proved(current);
 
-    protected override Boundary? BoundaryOf(Version version, WorldLine of) => _versions.BoundaryOf(version, of);
+    internal override Boundary? BoundaryOf(Version version, WorldLine of) => _kept.BoundaryOf(version, of);
 
     private Boundary BoundaryAt(Version version, WorldLine line) => new(line, version, 0, 0, EndOf(version));
 
     /// <summary>The state at the end of a version of the current history: that one, and no other.</summary>
     /// <exception cref="RecoveryRefusedException">No commit holds it.</exception>
     protected virtual KeptState StateAt(Version version, WorldLine current) =>
-        _history.Latest(current, line => _seat.LastValid(line, _lines), version) is { } state && state.Last == version
+        _history.Latest(current, line => Seat.LastValid(line, Recovery.Lines), version) is { } state && state.Last == version
             ? state
             : throw new RecoveryRefusedException($"shard {_options.Shard}: {_fasterOptions.Directory} has no commit of version {version}.");
 
-    protected override void RequireBase(Version version, WorldLine of) => StateAt(version, of);
+    internal override void RequireBase(Version version, WorldLine of) => StateAt(version, of);
 
-    protected override Task DetachAsync(CancellationToken stop)
+    internal override Task DetachAsync(CancellationToken stop)
     {
-        lock (_machineLock) { _started = null; }
+        lock (Versions.Lock) { _started = null; }
         return Task.CompletedTask;
     }
 
     // ---- What is decided ----
 
-    protected override Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
+    internal override Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
     {
         if (_faster is null)
         {
@@ -70,7 +70,7 @@ internal partial class FasterShard
     }
 
     // A first commit, before anything is forwarded: the next process knows by it that this one has served.
-    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
+    internal override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
     {
         Open(null, open: at.Version);
         await _faster!.CommitAsync(at.WorldLine, at.Version.Next, stop).ConfigureAwait(false);
@@ -79,14 +79,14 @@ internal partial class FasterShard
         return true;
     }
 
-    protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
+    internal override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
         WorldPoint commit = StateAt(branch.Version, current).Commit;
         Boundary start = branch with { WorldLine = line };
         // Before anybody is served (see CommitHistory), and not before the store goes back: the disk is slow.
         Task entered = Task.Run(() => _history.Enter(line, branch.Version, commit), CancellationToken.None);
         if (_faster is null) { Open(commit); }
-        else { await _rollbacks.RunAsync(_faster, commit, start.Version, _ending.Token).ConfigureAwait(false); }
+        else { await _rollbacks.RunAsync(_faster, commit, start.Version, Lifetime.End).ConfigureAwait(false); }
         await entered.ConfigureAwait(false);
         FailPoint.Pass(FailPoint.BranchWritten);
         Follow(start, start.Point);
@@ -94,7 +94,7 @@ internal partial class FasterShard
     }
 
     // The store opens at the older commit, which stands for the branch from now on; those after it are deleted.
-    protected override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop)
+    internal override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop)
     {
         WorldPoint commit = StateAt(content.Version, current).Commit;
         _history.Enter(at.WorldLine, at.Version, commit);
@@ -108,7 +108,7 @@ internal partial class FasterShard
         _holds = start.WorldLine;
         _engine!.IsFollowing = false;
         if (_stream is null) { DeleteStream(); }
-        Run(start, recorded);
+        Versions.Run(start, recorded);
         WakeKeeper();
     }
 
@@ -130,7 +130,7 @@ internal partial class FasterShard
                 $"shard {_options.Shard}: the embedded store in {_fasterOptions.Directory} cannot be opened: {e.Message}");
         }
         _statistics = _faster.Statistics();
-        _engine = new CommandEngine(_faster, EngineOptionsOf(_faster)) { OnCommit = OnCommit, OnPublished = OnPublished,
+        _engine = new CommandEngine(_faster, EngineOptionsOf(_faster)) { OnCommit = OnCommit, OnPublished = Moves.OnPublished,
             IsFollowing = IsFollowing };
         _connector = new EmbeddedConnector(_engine);
         _commandTable ??= CommandTable(_engine);
@@ -140,14 +140,14 @@ internal partial class FasterShard
     }
 
     // All that was answered is in the last commit, and that is committed.
-    protected override Task BeforeEndAsync()
+    internal override Task BeforeEndAsync()
     {
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
-            if (_machine is { IsClosed: true } machine)
+            if (Versions.Machine is { IsClosed: true } machine)
             {
                 WorldPoint last = machine.LastBoundary.Point;
-                _stopped = new StopNote { Epoch = _seat.Epoch, Line = last.WorldLine.Number, Version = last.Version.Number,
+                _stopped = new StopNote { Epoch = Seat.Epoch, Line = last.WorldLine.Number, Version = last.Version.Number,
                     ClosedAt = Now().Bits };
             }
             else
@@ -167,7 +167,7 @@ internal partial class FasterShard
         return Task.CompletedTask;
     }
 
-    protected override void CloseKept()
+    internal override void CloseKept()
     {
         Ending?.Invoke();
         if (!_frontEndClosed.IsCompleted)

@@ -37,7 +37,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates
     private byte[]? _commandTable;
     private IReadOnlyList<CommitRecord> _found = [];
     private CommitHistory _history = null!;
-    private KeptVersions _versions = null!;
+    private KeptVersions _kept = null!;
     private StopNote? _stopped;
     private readonly FasterRollbacks _rollbacks;
 
@@ -68,46 +68,46 @@ internal partial class FasterShard : VersionedShard, IKeptStates
 
     public override IStoreConnector Connector => _connector ?? throw new InvalidOperationException("The store is not open.");
 
-    protected override string ModeName => "faster";
+    internal override string ModeName => "faster";
 
-    protected override string KeptName => "the store";
+    internal override string KeptName => "the store";
 
-    protected override TimeSpan StopLimit => TimeSpan.FromSeconds(60);
+    internal override TimeSpan StopLimit => TimeSpan.FromSeconds(60);
 
-    protected override string EmptyStoreName => "an empty store";
+    internal override string EmptyStoreName => "an empty store";
 
     // Whoever joins begins with an empty one, and of any other nothing depends on it.
-    protected override long KeyCount => 0;
+    internal override long KeyCount => 0;
 
-    protected internal override RedisEndpoint? Endpoint => null;
+    internal override RedisEndpoint? Endpoint => null;
 
-    protected override ShardOptions MachineOptions => new()
+    internal override ShardOptions MachineOptions => new()
     {
         Shard = _options.Shard,
         Mode = CommitMode.Faster,
         RecordIntervalUs = RecorderOptions.IdleUsDefault,
         StrideMin = _options.FasterStride,
-        HasPeers = _seat.HasPeers,
+        HasPeers = Seat.HasPeers,
     };
 
     // It is neither somebody else's nor anywhere else: nobody has to be shut out.
-    protected override void OnTaken()
+    internal override void OnTaken()
     {
     }
 
-    protected override long? MicrosecondsHeld(ShardMachine machine) =>
+    internal override long? MicrosecondsHeld(ShardMachine machine) =>
         machine.MarkerInFlight || WhyNoCommit() is not null ? CommitPollMicroseconds : null;
 
     // No marker that would be refused: each takes the open version further on.
-    protected override bool MayClose => WhyNoCommit() is null;
+    internal override bool MayClose => WhyNoCommit() is null;
 
     // Who only reads need not wait for a checkpoint, nor the disk for one that holds nothing new.
-    protected override bool MayHaveChanged => _faster!.IsChanged;
+    internal override bool MayHaveChanged => _faster!.IsChanged;
 
-    protected override MarkerToSend ToSend(in Marker marker)
+    internal override MarkerToSend ToSend(in Marker marker)
     {
         _sent = marker;
-        if (_machine is { Mode: ShardMode.Stopping }) { _connector!.IsEnding = true; }
+        if (Versions.Machine is { Mode: ShardMode.Stopping }) { _connector!.IsEnding = true; }
         string line = marker.WorldLine.Number.ToString(CultureInfo.InvariantCulture), next =
             marker.Closed.Next.Number.ToString(CultureInfo.InvariantCulture);
         // Nothing was done in versions between the closed one and the next: to the store they are the next.
@@ -117,29 +117,29 @@ internal partial class FasterShard : VersionedShard, IKeptStates
     }
 
     // A boundary's checkpoint is on disk already: that was the condition.
-    protected override void Append(in ShardEffect effect)
+    internal override void Append(in ShardEffect effect)
     {
-        if (effect.Kind == ShardEffectKind.AppendEmptyRun) { _versions.OnEmptyRun(effect.Boundary); }
+        if (effect.Kind == ShardEffectKind.AppendEmptyRun) { _kept.OnEmptyRun(effect.Boundary); }
     }
 
-    protected override void RequestSync() => WakeKeeper();
+    internal override void RequestSync() => WakeKeeper();
 
-    protected override void OnCommitted(WorldPoint point)
+    internal override void OnCommitted(WorldPoint point)
     {
-        _versions.OnCommitted(point);
+        _kept.OnCommitted(point);
         WakeKeeper();
     }
 
-    protected override HybridTimestamp? OpenKept()
+    internal override HybridTimestamp? OpenKept()
     {
         DeleteVoid();
         SystemFileLayer.Instance.CreateDirectory(_fasterOptions.Directory);
-        if (IsFollowing) { _stream = new(_options, _fasterOptions.Directory, _seat.Epoch, FollowedTailBytes); }
+        if (IsFollowing) { _stream = new(_options, _fasterOptions.Directory, Seat.Epoch, FollowedTailBytes); }
         try
         {
             _found = FasterStore.CommitsIn(_fasterOptions);
             _history = new CommitHistory(_fasterOptions.Directory, () => Commits);
-            _versions = new KeptVersions(this, line => _seat.LastValid(line, _lines), OnDurable);
+            _kept = new KeptVersions(this, line => Seat.LastValid(line, Recovery.Lines), Versions.OnDurable);
             _stopped = StopNote.Read(_fasterOptions.Directory);
         }
         catch (Exception e) when (e is InvalidDataException or UnauthorizedAccessException)
@@ -152,17 +152,17 @@ internal partial class FasterShard : VersionedShard, IKeptStates
     }
 
     // A version is closed when the clock has passed its end.
-    private HybridTimestamp EndOf(Version version) => HybridTimestamp.Of(_seat.Grid.StartOf(version.Next), 0);
+    private HybridTimestamp EndOf(Version version) => HybridTimestamp.Of(Seat.Grid.StartOf(version.Next), 0);
 
-    protected override Task<byte[]> CommandsAsync(CancellationToken stop) => Task.FromResult(_commandTable!);
+    internal override Task<byte[]> CommandsAsync(CancellationToken stop) => Task.FromResult(_commandTable!);
 
     // On the loop's thread, where all connections are. One who sends waits for it, as for a Redis.
-    protected internal override Task DeliverAsync(PeerChannel peer, CancellationToken stop) => PeerMessages.DeliverAsync(
+    internal override Task DeliverAsync(PeerChannel peer, CancellationToken stop) => PeerMessages.DeliverAsync(
         peer,
         entries =>
         {
             var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
-            PostToLoop(() =>
+            Access.Post(() =>
             {
                 try
                 {
@@ -199,10 +199,10 @@ internal partial class FasterShard : VersionedShard, IKeptStates
 
     // ---- Status: in DPR.INFO and `slogger status`, and in INFO and CONFIG GET, where Redis's clients look ----
 
-    protected override IEnumerable<(string Name, long Value)> KeptStatus()
+    internal override IEnumerable<(string Name, long Value)> KeptStatus()
     {
         long stride;
-        lock (_machineLock) { stride = _machine?.Stride ?? _options.FasterStride; }
+        lock (Versions.Lock) { stride = Versions.Machine?.Stride ?? _options.FasterStride; }
         yield return ("stride", stride);
         if (_statistics is { } state)
         {

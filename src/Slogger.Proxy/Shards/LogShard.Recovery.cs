@@ -31,10 +31,10 @@ internal sealed partial class LogShard
     protected override bool IsOwnReplica(RedisFacts facts) =>
         OwnReplicationId is { } own && (facts.ReplicationId == own || File.Exists(_restoreUndoFile));
 
-    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current,
+    internal override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current,
         CancellationToken stop)
     {
-        await _site.LearnAsync(stop).ConfigureAwait(false);
+        await Site.LearnAsync(stop).ConfigureAwait(false);
         return await base.LookAsync(atStart, current, stop).ConfigureAwait(false);
     }
 
@@ -44,7 +44,7 @@ internal sealed partial class LogShard
     private StoreSituation Compare(RedisFacts facts)
     {
         StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : StoreSituation.Foreign;
-        if (IsNoted(facts) || IsRestoredFeed(facts.ReplicationId) || IsRestoredFeed(facts.SecondReplicationId))
+        if (IsNoted(facts) || Recovery.IsRestoredFeed(facts.ReplicationId) || Recovery.IsRestoredFeed(facts.SecondReplicationId))
         {
             return StoreSituation.BehindKnownOrigin;
         }
@@ -66,18 +66,18 @@ internal sealed partial class LogShard
     }
 
     // Before the log's first boundary, the base that it began with.
-    protected override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current)
+    internal override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current)
     {
         if (_log.IsEmpty) { return (null, null); }
         lock (_logLock) { _log.Sync(); }
         Boundary last = _log.DurableBoundary ?? Base;
-        return (last, last.WorldLine < current ? BoundaryOf(_seat.LastValid(last.WorldLine, _lines), current) : null);
+        return (last, last.WorldLine < current ? BoundaryOf(Seat.LastValid(last.WorldLine, Recovery.Lines), current) : null);
     }
 
     // What the log began with.
     private Boundary Base => LogPlaces.BaseOf(_log);
 
-    protected override async Task DetachAsync(CancellationToken stop)
+    internal override async Task DetachAsync(CancellationToken stop)
     {
         NoteIdentity();
         await EndShippingAsync().ConfigureAwait(false);
@@ -87,7 +87,7 @@ internal sealed partial class LogShard
     }
 
     // Attaches where the log ends.
-    protected override async Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
+    internal override async Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
     {
         ReplicationLink link = NewLink();
         var request = new AttachRequest { ReplicationId = OwnReplicationId, Position = ScanTail(last), OnFull = OnFullSync.Refuse };
@@ -102,7 +102,7 @@ internal sealed partial class LogShard
         }
         _owedIdentity = continued.ReplicationId;
         // A site that takes over serves first (MaintainAsync): this is a new file of the log.
-        if (!IsTakingOver) { NoteIdentity(); }
+        if (!Recovery.IsTakingOver) { NoteIdentity(); }
         _marks.Reset(_log);
         _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} at version {last.Version}; nothing was lost");
         Follow(link, last, recorded, continued.Offset, Math.Max(_facts!.Offset, continued.Offset));
@@ -113,7 +113,7 @@ internal sealed partial class LogShard
 
     private void ResumeUnlogged(bool storeGoesOn)
     {
-        if (_unlogged.Resume(storeGoesOn)) { Wake(); }
+        if (_unlogged.Resume(storeGoesOn)) { Lifetime.Wake(); }
     }
 
     private void NoteIdentity()
@@ -146,10 +146,10 @@ internal sealed partial class LogShard
     {
         while (true)
         {
-            lock (_machineLock)
+            lock (Versions.Lock)
             {
-                _machine!.StreamRead(link.Offset);
-                if (_machine.Mode != Core.Shards.ShardMode.CatchingUp) { return; }
+                Versions.Machine!.StreamRead(link.Offset);
+                if (Versions.Machine.Mode != Core.Shards.ShardMode.CatchingUp) { return; }
             }
             if (link.Completion.IsCompleted) { return; }
             await Task.Delay(1, stop).ConfigureAwait(false);
@@ -157,7 +157,7 @@ internal sealed partial class LogShard
     }
 
     // A new stretch of log on top of a fresh checkpoint of what the store holds.
-    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
+    internal override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
     {
         _owedIdentity = null;
         string file = _checkpoints.NewTemporaryPath();
@@ -205,15 +205,15 @@ internal sealed partial class LogShard
     }
 
     // Exactly that version: the boundary below it is another state, unless nothing was done in between.
-    protected override Boundary? BoundaryOf(Version version, WorldLine of) =>
+    internal override Boundary? BoundaryOf(Version version, WorldLine of) =>
         _log.BoundaryAtOrBelow(version) is { } found ? found.Version == version ? found : null
         : version == Base.Version ? Base : null;
 
     // Before the log's first boundary its base is all there is.
-    protected override void RequireBase(Version version, WorldLine of) =>
+    internal override void RequireBase(Version version, WorldLine of) =>
         BaseOf(_log.BoundaryAtOrBelow(version)?.Offset ?? _log.Origin.Offset);
 
-    protected override async Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed,
+    internal override async Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed,
         CancellationToken stop)
     {
         Checkpoint checkpoint = BaseOf(content.Offset);
@@ -237,7 +237,7 @@ internal sealed partial class LogShard
             + $"{Path.Combine(_options.DataDirectory, "checkpoints")}: it was removed. Bring it back, or start anew with "
             + "--seed from-redis.");
 
-    protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
+    internal override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
         _owedIdentity = null;
         Checkpoint checkpoint = BaseOf(branch.Offset);
@@ -264,7 +264,7 @@ internal sealed partial class LogShard
         if (attached is not AttachResult.Continued continued)
         {
             link.Dispose();
-            await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+            await Task.Delay(ShardRecovery.RetryDelay, stop).ConfigureAwait(false);
             return false;
         }
         FailPoint.Pass(FailPoint.Attached);
@@ -300,7 +300,7 @@ internal sealed partial class LogShard
     {
         _link = link;
         _cannotContinue = false;
-        Run(start, recorded, streamOffset, storeOffset, isRestarted);
+        Versions.Run(start, recorded, streamOffset, storeOffset, isRestarted);
         BeginShipping();
         link.Start(this);
     }

@@ -3,7 +3,6 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -27,11 +26,11 @@ internal sealed partial class LogShard : IShippingShard
 
     // ---- A Redis that follows: the start ----
 
-    protected internal override VersionLog StreamLog => _log;
+    internal override VersionLog StreamLog => _log;
 
-    protected internal override CheckpointStore StreamCheckpoints => _checkpoints;
+    internal override CheckpointStore StreamCheckpoints => _checkpoints;
 
-    protected override async Task FollowAsync(CancellationToken stop)
+    internal override async Task FollowAsync(CancellationToken stop)
     {
         await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
         await _fence.ShutOutAsync(stop).ConfigureAwait(false);
@@ -57,16 +56,16 @@ internal sealed partial class LogShard : IShippingShard
             + "(FLUSHALL), or give --seed from-log");
     }
 
-    protected internal override Task LookAtFollowedAsync(CancellationToken stop) => _fence.KeepAsync(stop);
+    internal override Task LookAtFollowedAsync(CancellationToken stop) => _fence.KeepAsync(stop);
 
-    protected internal override Task OnLoadedAsync(CancellationToken stop) => ProbeAsync(stop);
+    internal override Task OnLoadedAsync(CancellationToken stop) => ProbeAsync(stop);
 
-    protected internal override Task KeepFollowedAsync(CancellationToken stop) =>
-        _door.IsOpen && _checkpointer.IsDue ? _checkpointer.TakeAsync(stop) : Task.CompletedTask;
+    internal override Task KeepFollowedAsync(CancellationToken stop) =>
+        IsOpen && _checkpointer.IsDue ? _checkpointer.TakeAsync(stop) : Task.CompletedTask;
 
     // ---- Drills ----
 
-    protected internal override async Task<RestoreTrial> CompareAsync(CancellationToken stop) => _options.RedisServerPath is null
+    internal override async Task<RestoreTrial> CompareAsync(CancellationToken stop) => _options.RedisServerPath is null
         ? RestoreTrial.Impossible("this process knows no redis-server program to restore into, since its Redis is run by others (--redis): "
             + "restore from a copy of the data directory (slogger restore --redis-server), or have the process run its Redis "
             + "(--redis-server)")
@@ -77,7 +76,7 @@ internal sealed partial class LogShard : IShippingShard
     {
         await using RedisConnection control = await RedisConnection.ConnectAsync(
             _fence.Endpoint, cancellation: stop).ConfigureAwait(false);
-        if (await _follower.HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo))
+        if (await Follower.HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo))
         {
             return (null, $"{_store.Name} stands at no version: it is loaded, or seeded");
         }
@@ -111,8 +110,8 @@ internal sealed partial class LogShard : IShippingShard
     // A backup is brought to one version of all shards, and a cut of other finders is none.
     private void RequireOneVersion()
     {
-        if (!Ships || !_seat.HasPeers || _seat.Finder.HasGridCuts) { return; }
-        throw new RecoveryRefusedException($"shard {_options.Shard}: a cluster with --finder {_seat.Finder.Name} has no backup yet, since "
+        if (!Ships || !Seat.HasPeers || Seat.Finder.HasGridCuts) { return; }
+        throw new RecoveryRefusedException($"shard {_options.Shard}: a cluster with --finder {Seat.Finder.Name} has no backup yet, since "
             + "its cuts are no one version of all shards: leave --backup out");
     }
 
@@ -122,29 +121,29 @@ internal sealed partial class LogShard : IShippingShard
         if (Ships) { _shipping = new(_options, Backups, _log, dumps, this, _report); }
     }
 
-    private void BeginShipping() => _shipping?.Begin(SiteEpochOfLog, _seat.Epoch, () => Shape);
+    private void BeginShipping() => _shipping?.Begin(SiteEpochOfLog, Seat.Epoch, () => Shape);
 
     private Task EndShippingAsync() => _shipping?.EndAsync() ?? Task.CompletedTask;
 
     // Under which this site leads. A process of a backup that has just taken over knows it by the world-line, before it has looked.
     private SiteEpoch SiteEpochOfLog =>
-        !_log.IsEmpty && SiteEpoch.Of(_log.WorldLine) is var began && began > _site.State.Epoch ? began : _site.State.Epoch;
+        !_log.IsEmpty && SiteEpoch.Of(_log.WorldLine) is var began && began > Site.State.Epoch ? began : Site.State.Epoch;
 
     // Null: who owns which slots has yet to be read, at the start.
-    private ShipShape? Shape => _seat.Partitions.Kind != PartitionKind.Hash ? new(_seat.ShardCount, "")
-        : !_seat.HasPeers ? new(1, $"{new SlotRange(new(0), HashSlot.Last)}")
-        : _slots is { } slots ? new(_seat.ShardCount, string.Join(',', SlotsOwned(slots)))
+    private ShipShape? Shape => Seat.Partitions.Kind != PartitionKind.Hash ? new(Seat.ShardCount, "")
+        : !Seat.HasPeers ? new(1, $"{new SlotRange(new(0), HashSlot.Last)}")
+        : Moves.Watch is { } slots ? new(Seat.ShardCount, string.Join(',', SlotsOwned(slots)))
         : null;
 
     private IEnumerable<SlotRange> SlotsOwned(SlotWatch slots) =>
         slots.Table.Map.Rows.Where(r => r.Shard == _options.Shard).Select(r => r.Slots);
 
-    protected override bool HoldsWrites => _shipping is { HoldsWrites: true };
+    internal override bool HoldsWrites => _shipping is { HoldsWrites: true };
 
     /// <inheritdoc />
     public override WorldPoint? Watermark => _shipping?.Watermark;
 
-    protected override bool AttachBackup() => _shipping is { } shipping && shipping.Attach();
+    internal override bool AttachBackup() => _shipping is { } shipping && shipping.Attach();
 
     /// <inheritdoc />
     public override string ShippingState => _shipping?.State ?? "off";
@@ -153,13 +152,13 @@ internal sealed partial class LogShard : IShippingShard
     /// <inheritdoc />
     public override bool MayTell => base.MayTell && (IsFollowing || (_shipping is { } shipping ? shipping.MayTell : !Ships));
 
-    protected override void OnCommitted(WorldPoint point)
+    internal override void OnCommitted(WorldPoint point)
     {
         base.OnCommitted(point);
         _shipping?.OnCommitted(point);
     }
 
-    protected override void AppendSite(Action<string, object> line)
+    internal override void AppendSite(Action<string, object> line)
     {
         base.AppendSite(line);
         if (_shipping is not { } shipping) { return; }
@@ -169,21 +168,18 @@ internal sealed partial class LogShard : IShippingShard
 
     // ---- What shipping asks ----
 
-    void IShippingShard.Wake() => Wake();
+    void IShippingShard.Wake() => Lifetime.Wake();
 
-    void IShippingShard.MarkChanged() => MarkChanged();
+    void IShippingShard.MarkChanged() => Versions.MarkChanged();
 
-    void IShippingShard.OnHoldEnded() => OnHoldEnded();
+    void IShippingShard.OnHoldEnded() => Access.OnHoldEnded();
 
-    void IShippingShard.WakeWaiting()
-    {
-        if (_loop is { AnybodyWaits: true } loop) { loop.Post(loop.OnCommitted); }
-    }
+    void IShippingShard.WakeWaiting() => Access.WakeWaiting();
 
     void IShippingShard.OnShippingDeposed(Sender by, bool isSite)
     {
-        if (isSite) { _site.OnDeposed(by.Site); }
-        else { OnDeposed(""); }
+        if (isSite) { Site.OnDeposed(by.Site); }
+        else { Membership.OnDeposed(""); }
     }
 
     void IShippingShard.OnShippingFailed(Exception e)
@@ -191,7 +187,7 @@ internal sealed partial class LogShard : IShippingShard
         switch (e)
         {
             case BrokenInvariantException:
-                Fatal(e.Message);
+                Lifetime.Fatal(e.Message);
                 break;
             case LogException log:
                 OnLogFailure(log);

@@ -6,7 +6,7 @@
 //
 // The log is appended to by the replication link's thread (bytes) and under the machine's lock (boundaries), synced by a
 // thread of its own, changed by recoveries. _logLock serialises whoever appends, begins and trims; it may be taken while
-// _machineLock is held, never the other way round.
+// Versions.Lock is held, never the other way round.
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
@@ -51,26 +51,26 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
 
     public override string MarkerChannel => _markers.Channel;
 
-    protected override string ModeName => "log";
+    internal override string ModeName => "log";
 
-    protected override string KeptName => "the version log";
+    internal override string KeptName => "the version log";
 
-    protected override TimeSpan StopLimit => TimeSpan.FromSeconds(10);
+    internal override TimeSpan StopLimit => TimeSpan.FromSeconds(10);
 
-    protected override ShardOptions MachineOptions => new()
+    internal override ShardOptions MachineOptions => new()
     {
         Shard = _options.Shard,
         RecordIntervalUs = RecorderOptions.IdleUsDefault,
         SyncIntervalUs = SyncIntervalMicroseconds,
-        HasPeers = _seat.HasPeers,
+        HasPeers = Seat.HasPeers,
     };
 
-    protected override long? MicrosecondsHeld(ShardMachine machine) =>
-        _unlogged.ArePending ? IdleMicroseconds : machine.MarkerInFlight ? BusyPollMicroseconds : null;
+    internal override long? MicrosecondsHeld(ShardMachine machine) =>
+        _unlogged.ArePending ? ShardVersions.IdleMicroseconds : machine.MarkerInFlight ? BusyPollMicroseconds : null;
 
-    protected override bool MayClose => !_unlogged.ArePending;
+    internal override bool MayClose => !_unlogged.ArePending;
 
-    protected override MarkerToSend ToSend(in Marker marker)
+    internal override MarkerToSend ToSend(in Marker marker)
     {
         Span<byte> payload = stackalloc byte[Marker.PayloadBytesMax];
         int length = marker.Format(payload);
@@ -82,20 +82,20 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
 
     public override void MarkerAnswered(bool counts)
     {
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
             base.MarkerAnswered(counts);
-            if (_machine is { MarkerInFlight: true }) { _link?.Hurry(); }
+            if (Versions.Machine is { MarkerInFlight: true }) { _link?.Hurry(); }
         }
     }
 
-    protected override HybridTimestamp? OpenKept()
+    internal override HybridTimestamp? OpenKept()
     {
         _log = VersionLog.Open(new VersionLogOptions
         {
             Directory = Path.Combine(_options.DataDirectory, "log"),
             Shard = _options.Shard,
-            Epoch = _seat.Epoch,
+            Epoch = Seat.Epoch,
             SegmentBytes = _options.LogSegmentBytes,
             KeepsSpare = IsFollowing,
             TailBytes = Ships ? BackupShipping.TailBytes(_options.Site) : Intake is not null ? FollowedTailBytes : 0,
@@ -111,29 +111,29 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Served = () => IsFollowing ? null : new WorldLine(WorldLine),
             NeededFrom = () => IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
         };
-        _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, _machineLock, _checkpointer, dumps);
+        _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, dumps);
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
     }
 
-    protected override void CloseKept() => _log.Dispose();
+    internal override void CloseKept() => _log.Dispose();
 
-    protected override async Task MaintainAsync(CancellationToken stop)
+    internal override async Task MaintainAsync(CancellationToken stop)
     {
         NoteIdentity();
         await base.MaintainAsync(stop).ConfigureAwait(false);
-        if (IsOpen) { await _unlogged.KeepAsync(PostToLoop, stop).ConfigureAwait(false); }
+        if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_shipping is { } shipping) { await shipping.KeepSeedingAsync(stop).ConfigureAwait(false); }
         if (IsOpen && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
     }
 
-    protected override Task BeforeEndAsync() => _checkpointer.TakeAtEndAsync();
+    internal override Task BeforeEndAsync() => _checkpointer.TakeAtEndAsync();
 
-    protected override IEnumerable<(string Name, long Value)> KeptStatus()
+    internal override IEnumerable<(string Name, long Value)> KeptStatus()
     {
         Checkpoint? newest = _checkpointer.Newest;
         long stride;
-        lock (_machineLock) { stride = _machine?.Stride ?? 1; }
+        lock (Versions.Lock) { stride = Versions.Machine?.Stride ?? 1; }
         yield return ("stride", stride);
         yield return ("log_bytes", _log.SizeBytes);
         yield return ("log_offset", _log.EndOffset);
@@ -159,9 +159,9 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             return;
         }
         _shipping?.Wake();
-        FollowChanges(bytes, endsCommand: startOffset + bytes.Length <= _link!.CommandEnd);
+        Moves.OnBytes(bytes, endsCommand: startOffset + bytes.Length <= _link!.CommandEnd);
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
-        if (!IsOwnTraffic(bytes)) { MarkChanged(); }
+        if (!IsOwnTraffic(bytes)) { Versions.MarkChanged(); }
     }
 
     private bool IsOwnTraffic(ReadOnlySpan<byte> bytes)
@@ -175,34 +175,35 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         MarkerPayload p = marker.Payload;
         _marks.OnBoundary(p.Closed.Number);
-        lock (_machineLock)
+        lock (Versions.Lock)
         {
-            _machine?.MarkerRead(new Marker(p.WorldLine, p.Closed, p.NextOpen, p.Time), marker.OffsetAfter, marker.Database, _effects);
-            _machine?.StreamRead(marker.OffsetAfter);
-            Perform();
+            Versions.Machine?.MarkerRead(new Marker(p.WorldLine, p.Closed, p.NextOpen, p.Time), marker.OffsetAfter, marker.Database,
+                Versions.Effects);
+            Versions.Machine?.StreamRead(marker.OffsetAfter);
+            Versions.Perform();
         }
     }
 
     void IStreamSink.OnSessionMark(ReadOnlySpan<byte> payload) => _marks.OnMark(payload);
 
-    protected internal override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
+    internal override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
 
-    void IStreamSink.OnPublish(ReadOnlySpan<byte> command) => OnPublished(command);
+    void IStreamSink.OnPublish(ReadOnlySpan<byte> command) => Moves.OnPublished(command);
 
     void IStreamSink.OnKeepalive(long offset)
     {
-        lock (_machineLock) { _machine?.StreamRead(offset); }
+        lock (Versions.Lock) { Versions.Machine?.StreamRead(offset); }
     }
 
     void IStreamSink.OnClosed(LinkClosed reason)
     {
-        _isAttached = false;
-        FollowingEnded();
+        Versions.Detached();
+        Moves.OnStreamEnded();
         // What the shard itself has ended says nothing of the store.
-        if (reason.Problem != RedisProblem.Cancelled) { Suspect($"the replication link ended: {reason.Message}"); }
+        if (reason.Problem != RedisProblem.Cancelled) { Lifetime.Suspect($"the replication link ended: {reason.Message}"); }
     }
 
-    protected override async Task StreamReadAsync(CancellationToken stop)
+    internal override async Task StreamReadAsync(CancellationToken stop)
     {
         await using RedisConnection control = await RedisConnection.ConnectAsync(
             _fence.Endpoint, cancellation: stop).ConfigureAwait(false);
@@ -217,7 +218,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
 
     // ---- Under the machine's lock ----
 
-    protected override void Append(in ShardEffect effect)
+    internal override void Append(in ShardEffect effect)
     {
         if (HasFailed) { return; }
         try
@@ -236,7 +237,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         }
     }
 
-    protected override void RequestSync() => _syncer.Request();
+    internal override void RequestSync() => _syncer.Request();
 
     // ---- Changes past the log: the front end's loop ----
 
@@ -247,28 +248,28 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     public override void AfterUnloggedChange(Action settled)
     {
         _unlogged.End(settled);
-        Wake();
+        Lifetime.Wake();
     }
 
     // ---- The start and the end ----
 
-    protected override void StartWorkers()
+    internal override void StartWorkers()
     {
-        _syncer.Start(_ending.Token);
+        _syncer.Start(Lifetime.End);
         // A shard alone never has to go back with a store that is alive.
-        if (_seat.HasPeers && _options.Rollback == RollbackMethod.InPlace) { _indexes.Start(); }
+        if (Seat.HasPeers && _options.Rollback == RollbackMethod.InPlace) { _indexes.Start(); }
     }
 
     // The syncing thread.
     private void OnSynced(Boundary? durable)
     {
         _shipping?.Wake();
-        if (durable is { } last) { OnDurable(last.Point); }
+        if (durable is { } last) { Versions.OnDurable(last.Point); }
     }
 
-    protected override async Task GiveUpStartAsync()
+    internal override async Task GiveUpStartAsync()
     {
-        await _ending.CancelAsync().ConfigureAwait(false);
+        await Lifetime.Ending.CancelAsync().ConfigureAwait(false);
         if (_indexes is not null)
         {
             await DetachAsync(CancellationToken.None).ConfigureAwait(false);
@@ -277,7 +278,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _log?.Dispose();
     }
 
-    protected override async Task EndWorkersAsync()
+    internal override async Task EndWorkersAsync()
     {
         if (Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
         await EndFollowingAsync().ConfigureAwait(false);
@@ -285,7 +286,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         await EndShippingAsync().ConfigureAwait(false);
         _syncer.Join();
         _indexes.Dispose();
-        await _site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await Site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     public override void Dispose()
@@ -297,7 +298,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     // ---- Failures ----
 
     // The disk is full or broken: nothing more can be committed. What is in Redis and in the log stays as it is.
-    protected override void OnLogFailure(LogException e)
+    internal override void OnLogFailure(LogException e)
     {
         if (e is not LogIOException)
         {

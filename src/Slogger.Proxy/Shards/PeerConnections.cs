@@ -18,12 +18,12 @@ internal sealed class PeerConnections(VersionedShard shard, ILogger report)
     public Action<Socket>? Read(IReadOnlyList<byte[]> words, out string refusal)
     {
         refusal = "ERR SLOGGER DPR.PEER: this shard has no others beside it";
-        if (shard.Seat.Secret is not { } secret || shard.Moves is null) { return null; }
+        if (shard.Seat.Secret is not { } secret || shard.Moves.Moves is null) { return null; }
         if (PeerIntroduction.Read(words, secret, shard.Seat.Shard, shard.Seat.ShardCount, out refusal) is not { } introduction)
         {
             return null;
         }
-        if (introduction.Kind == PeerKind.Cuts && shard.Coordination is not { Coordinator.IsActive: true })
+        if (introduction.Kind == PeerKind.Cuts && shard.Cuts?.Coordination is not { Coordinator.IsActive: true })
         {
             refusal = $"ERR SLOGGER DPR.PEER: shard {shard.Seat.Shard} does not coordinate the cluster now";
         }
@@ -41,7 +41,7 @@ internal sealed class PeerConnections(VersionedShard shard, ILogger report)
     private void Accept(Socket connection, PeerIntroduction introduction)
     {
         Interlocked.Increment(ref _count);
-        _ = Task.Run(() => ServeAsync(connection, introduction, shard.End), CancellationToken.None);
+        _ = Task.Run(() => ServeAsync(connection, introduction, shard.Lifetime.End), CancellationToken.None);
     }
 
     private async Task ServeAsync(Socket connection, PeerIntroduction introduction, CancellationToken stop)
@@ -51,8 +51,8 @@ internal sealed class PeerConnections(VersionedShard shard, ILogger report)
             await using PeerChannel peer = PeerChannel.Adopt(connection, introduction);
             await (introduction.Kind switch
             {
-                PeerKind.Cuts => shard.Coordination!.Coordinator.HearAsync(peer, introduction.Epoch, stop),
-                PeerKind.Keys => new MoveSource(shard.Moves!, peer, () => shard.Endpoint!).RunAsync(stop),
+                PeerKind.Cuts => shard.Cuts!.Coordination!.Coordinator.HearAsync(peer, introduction.Epoch, stop),
+                PeerKind.Keys => new MoveSource(shard.Moves.Moves!, peer, () => shard.Endpoint!).RunAsync(stop),
                 _ => shard.DeliverAsync(peer, stop),
             }).ConfigureAwait(false);
         }

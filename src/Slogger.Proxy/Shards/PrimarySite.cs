@@ -5,16 +5,18 @@
 // or ends, by what SQL says (SiteState).
 using System.Diagnostics;
 using Slogger.Core.Identities;
+using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Ports;
 
 namespace Slogger.Proxy.Shards;
 
-/// <summary>What the shard's site is, and whether it hands over. Any thread.</summary>
-internal sealed class PrimarySite(VersionedShard shard, ILogger report)
+/// <summary>What the shard's site is, and whether it hands over; and the shard as other processes of its site ask it. Any thread.</summary>
+internal sealed class PrimarySite(VersionedShard shard, ILogger report) : IPrimaryShard
 {
     private static readonly TimeSpan DeposedNoteLimit = TimeSpan.FromSeconds(5);
     private static readonly TimeSpan SitePeriod = TimeSpan.FromMilliseconds(50);
@@ -22,19 +24,34 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
     // Whoever asks asks again.
     private static readonly TimeSpan HeldLimit = TimeSpan.FromSeconds(1);
     private readonly SemaphoreSlim _looking = new(1, 1);
+    private readonly OperationHold _hold = new();       // under the machine's lock
     private Task _watching = Task.CompletedTask;
-    private volatile bool _holdsAll;
-    private volatile HeldAt? _heldAt;
     private SiteState? _takenOver;
     private int _isDeposed;
-
-    private sealed record HeldAt(WorldPoint Point);
 
     /// <summary>As it was read last.</summary>
     public SiteState State { get; private set; } = SiteState.Alone;
 
     /// <summary>Whether operations of clients are held, since the site hands over.</summary>
-    public bool HoldsAll => _holdsAll;
+    public bool HoldsAll => _hold.IsHeld;
+
+    // ---- The shard, as other processes ask it ----
+
+    ShardId IPrimaryShard.Shard => shard.Seat.Shard;
+
+    SiteEpoch IPrimaryShard.SiteEpoch => State.Epoch;
+
+    WorldPoint IPrimaryShard.RecordedCut => shard.Versions.RecordedCut;
+
+    WorldPoint IPrimaryShard.Watermark => shard.Watermark ?? default;
+
+    Task IPrimaryShard.Serving => shard.Access.Serving;
+
+    string IPrimaryShard.ShippingState => shard.ShippingState;
+
+    bool IPrimaryShard.Attach() => shard.AttachBackup();
+
+    // ---- What the site is ----
 
     /// <summary>Ends when nobody looks any more: the shard is ending.</summary>
     public Task EndAsync() => _watching;
@@ -72,27 +89,28 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
             OnDeposed(site.Epoch);
             return;
         }
-        bool isHeld = site.Role == SiteRole.HandingOver;
-        if (isHeld == _holdsAll) { return; }
-        _heldAt = null;
-        _holdsAll = isHeld;
-        if (isHeld)
+        lock (shard.Versions.Lock)
         {
-            report.Info($"shard {shard.Seat.Shard}: operations of clients are held: switch-over {site.HandOver.Number} hands cluster \"{shard.Seat.Cluster}\" over to the other site");
+            if (!_hold.SiteIs(site)) { return; }
+        }
+        if (HoldsAll)
+        {
+            report.Info($"shard {shard.Seat.Shard}: operations of clients are held: switch-over {site.HandOver.Number} hands cluster "
+                + $"\"{shard.Seat.Cluster}\" over to the other site");
             Task before = _watching;
-            _watching = Task.Run(() => WatchAsync(before, shard.End), CancellationToken.None);
+            _watching = Task.Run(() => WatchAsync(before, shard.Lifetime.End), CancellationToken.None);
         }
         else
         {
             report.Info($"shard {shard.Seat.Shard}: the switch-over was called off: operations go on");
-            shard.OnHoldEnded();
+            shard.Access.OnHoldEnded();
         }
     }
 
     private async Task WatchAsync(Task before, CancellationToken stop)
     {
         await before.ConfigureAwait(false);
-        while (_holdsAll && !stop.IsCancellationRequested && !shard.HasFailed)
+        while (HoldsAll && !stop.IsCancellationRequested && !shard.HasFailed)
         {
             await Task.Delay(SitePeriod, stop).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
             await LookAsync(stop).ConfigureAwait(false);
@@ -128,17 +146,19 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
         }
     }
 
-    /// <summary>See <see cref="Ports.IPrimaryShard.HoldAllAsync"/>.</summary>
+    /// <inheritdoc />
     public async Task<WorldPoint?> HoldAllAsync(long number, CancellationToken stop)
     {
         await LookAsync(stop).ConfigureAwait(false);
-        if (!_holdsAll || State.HandOver.Number != number || shard.Loop is not { } loop || !shard.IsOpen || shard.HasFailed)
+        if (shard.Access.Loop is not { } loop || !shard.IsOpen || shard.HasFailed) { return null; }
+        long hold;
+        lock (shard.Versions.Lock)
         {
-            return null;
+            // Said again until the cut and the backup have come to it.
+            if (_hold.HeldAt(number, new(shard.WorldLine)) is { } known) { return known; }
+            if (_hold.Of(number) is not { } now) { return null; }
+            hold = now;
         }
-        // Said again until the cut and the backup have come to it: nothing was done since. What a recovery has gone back behind is of
-        // another world-line.
-        if (_heldAt is { } known && known.Point.WorldLine.Number == shard.WorldLine) { return known.Point; }
         long began = Stopwatch.GetTimestamp();
         var withholding = new Withholding(FrontEndLoop.Microseconds() + (long)HeldLimit.TotalMicroseconds,
             connections => shard.EndBlocked(connections, stop));
@@ -155,17 +175,16 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
         {
             withholding.IsGivenUp = true;
         }
-        WorldPoint open;
-        lock (shard.MachineLock) { open = new(shard.Machine!.WorldLine, shard.Machine.OpenVersion); }
-        while (_holdsAll && shard.IsOpen && Stopwatch.GetElapsedTime(began) < HeldLimit)
+        lock (shard.Versions.Lock)
         {
-            lock (shard.MachineLock)
+            ShardMachine machine = shard.Versions.Machine!;
+            _hold.Quiet(hold, new(machine.WorldLine, machine.OpenVersion));
+        }
+        while (HoldsAll && shard.IsOpen && Stopwatch.GetElapsedTime(began) < HeldLimit)
+        {
+            lock (shard.Versions.Lock)
             {
-                if (shard.Machine!.Durable is var durable && durable.WorldLine == open.WorldLine && durable >= open && _holdsAll)
-                {
-                    _heldAt = new(durable);
-                    return durable;
-                }
+                if (_hold.Look(hold, shard.Versions.Machine!.Durable) is { } held) { return held; }
             }
             await Task.Delay(1, stop).ConfigureAwait(false);
         }
@@ -177,9 +196,9 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report)
     public void OnDeposed(SiteEpoch by)
     {
         if (Interlocked.Exchange(ref _isDeposed, 1) != 0) { return; }
-        lock (shard.MachineLock) { shard.Machine?.Deposed(); }
-        shard.ShutForGood();
-        shard.PostToLoop(() => shard.Loop!.CloseStore("another site is the primary"));
+        shard.Versions.Deposed();
+        shard.Access.ShutForGood();
+        shard.Access.Post(() => shard.Access.Loop!.CloseStore("another site is the primary"));
         _ = Task.Run(async () =>
         {
             string note = "";

@@ -48,19 +48,19 @@ internal abstract class RedisShard : VersionedShard
 
     public override IStoreConnector Connector => _connectors(StoreAddress);
 
-    protected override long KeyCount => _facts?.KeyCount ?? 0;
+    internal override long KeyCount => _facts?.KeyCount ?? 0;
 
-    protected override string StoreRun => _facts?.RunId ?? "";
+    internal override string StoreRun => _facts?.RunId ?? "";
 
-    protected override string EmptyStoreName => "an empty Redis";
+    internal override string EmptyStoreName => "an empty Redis";
 
-    protected override void OnTaken() => _fence = new StoreFence(() => StoreAddress, _seat, _report, OnDeposed);
+    internal override void OnTaken() => _fence = new StoreFence(() => StoreAddress, Seat, _report, Membership.OnDeposed);
 
-    protected internal override RedisEndpoint? Endpoint => _fence.Endpoint;
+    internal override RedisEndpoint? Endpoint => _fence.Endpoint;
 
-    protected override Task<byte[]> CommandsAsync(CancellationToken stop) => SlotWatch.CommandsOfAsync(StoreAddress, _seat.Shard, stop);
+    internal override Task<byte[]> CommandsAsync(CancellationToken stop) => SlotWatch.CommandsOfAsync(StoreAddress, Seat.Shard, stop);
 
-    protected override async Task MaintainAsync(CancellationToken stop)
+    internal override async Task MaintainAsync(CancellationToken stop)
     {
         if (IsOpen) { await _fence.KeepAsync(stop).ConfigureAwait(false); }
     }
@@ -75,29 +75,29 @@ internal abstract class RedisShard : VersionedShard
         {
             try
             {
-                await _fence.ProveAsync(_ending.Token).ConfigureAwait(false);
+                await _fence.ProveAsync(Lifetime.End).ConfigureAwait(false);
                 proved();
                 return;
             }
             catch (RedisException) when (!HasFailed)
             {
                 // A store that is lost is noticed by the connections themselves; one that is only slow is waited for.
-                await Task.Delay(RetryDelay, _ending.Token).ConfigureAwait(false);
+                await Task.Delay(ShardRecovery.RetryDelay, Lifetime.End).ConfigureAwait(false);
             }
-            catch (OperationCanceledException) when (_ending.IsCancellationRequested)
+            catch (OperationCanceledException) when (Lifetime.Ending.IsCancellationRequested)
             {
                 return;
             }
             catch (Exception e)
             {
                 // Nobody would be let in any more.
-                Fail(ProxyExit.Failed(e is MetadataException ? $"the metadata failed: {e.Message}" : $"shard {_seat.Shard}: {e}", ""));
+                Fail(ProxyExit.Failed(e is MetadataException ? $"the metadata failed: {e.Message}" : $"shard {Seat.Shard}: {e}", ""));
                 return;
             }
         }
     });
 
-    protected internal override async Task<bool> IsSameStoreAsync(CancellationToken stop)
+    internal override async Task<bool> IsSameStoreAsync(CancellationToken stop)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
         limit.CancelAfter(SameStoreLimit);
@@ -122,7 +122,7 @@ internal abstract class RedisShard : VersionedShard
     }
 
     // Not proved before: it was this process's own, and nobody else's is hit.
-    protected override async Task EndLostAsync(CancellationToken stop)
+    internal override async Task EndLostAsync(CancellationToken stop)
     {
         if (_lost.IsEmpty) { return; }
         await using RedisPipeline redis = await RedisPipeline.ConnectAsync(StoreAddress, SameStoreLimit, stop).ConfigureAwait(false);
@@ -140,12 +140,12 @@ internal abstract class RedisShard : VersionedShard
             + $"another version: {why}");
     }
 
-    protected internal override void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop) =>
+    internal override void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop) =>
         _ = BlockedCommands.EndAsync(_fence.Endpoint, connections, stop);
 
     // ---- Looking at it, and feeding it ----
 
-    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current,
+    internal override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current,
         CancellationToken stop)
     {
         ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
@@ -213,7 +213,7 @@ internal abstract class RedisShard : VersionedShard
     /// <summary>Records what the target of the plan stands for, and feeds the store up to it. False: look again.</summary>
     protected async Task<bool> FeedAsync(FeedPlan plan, WorldPoint target, CancellationToken stop)
     {
-        await _seat.RecordOriginAsync(plan.ReplicationId, plan.TargetOffset, target, stop).ConfigureAwait(false);
+        await Seat.RecordOriginAsync(plan.ReplicationId, plan.TargetOffset, target, stop).ConfigureAwait(false);
         FailPoint.Pass(FailPoint.OriginRecorded);
         await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
         var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(StoreAddress) };
@@ -234,10 +234,10 @@ internal abstract class RedisShard : VersionedShard
         // What was given up since the proxy stops is no trouble.
         stop.ThrowIfCancellationRequested();
         if (!problem.IsTransient()) { throw new RecoveryRefusedException(message); }
-        await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+        await Task.Delay(ShardRecovery.RetryDelay, stop).ConfigureAwait(false);
     }
 
-    protected override Task LookAgainAsync(CancellationToken stop) => ProbeAsync(stop);
+    internal override Task LookAgainAsync(CancellationToken stop) => ProbeAsync(stop);
 
     public override void Dispose()
     {

@@ -51,11 +51,11 @@ internal sealed class ShardBatches(VersionedShard shard, TimeSpan clockError) : 
             new GateShard(new(shard.WorldLine), open, grid.Grid, _branches) { GridValidUntilUs = grid.ValidUntilUs }, now);
     }
 
-    public void FastForward(Version atLeast) => shard.FastForward(atLeast);
+    public void FastForward(Version atLeast) => shard.Versions.FastForward(atLeast);
 
     public void OnLetThrough(in BatchHeader header, Version open)
     {
-        if (shard.Dependencies is not { } notes || header.Dependencies.IsEmpty) { return; }
+        if (shard.Cuts?.Dependencies is not { } notes || header.Dependencies.IsEmpty) { return; }
         notes.Add(header.Dependencies.Span, open);
     }
 

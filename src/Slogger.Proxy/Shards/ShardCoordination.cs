@@ -16,15 +16,16 @@ namespace Slogger.Proxy.Shards;
 internal sealed class ShardCoordination : ICoordinatorListener, IPulseListener, IDisposable
 {
     private readonly VersionedShard _shard;
+    private readonly ShardCuts _cuts;
     private readonly ClusterSeat _seat;
     private readonly TimeSpan _clockError;
     private readonly ILogger _report;
     private readonly ClusterPulse _pulse;
 
     /// <summary>Makes the parts; nothing runs yet.</summary>
-    public ShardCoordination(VersionedShard shard, TimeSpan clockError, ILogger report)
+    public ShardCoordination(VersionedShard shard, ShardCuts cuts, TimeSpan clockError, ILogger report)
     {
-        (_shard, _seat, _clockError, _report) = (shard, shard.Seat, clockError, report);
+        (_shard, _cuts, _seat, _clockError, _report) = (shard, cuts, shard.Seat, clockError, report);
         Link = new CoordinatorLink(_seat, report, this);
         Coordinator = new CutCoordinator(_seat, report);
         _pulse = new ClusterPulse(_seat, this, Link, Coordinator);
@@ -38,7 +39,8 @@ internal sealed class ShardCoordination : ICoordinatorListener, IPulseListener, 
 
     /// <summary>Beats, and keeps connected, until the shard ends.</summary>
     public Task RunAsync() =>
-        Task.WhenAll(_shard.Work("the pulse", _pulse.RunAsync), _shard.Work("the connection to the coordinator", Link.RunAsync));
+        Task.WhenAll(_shard.Lifetime.Work("the pulse", _pulse.RunAsync),
+            _shard.Lifetime.Work("the connection to the coordinator", Link.RunAsync));
 
     /// <summary>The lines of the status.</summary>
     public void AppendShards(Action<string, object> line)
@@ -62,29 +64,35 @@ internal sealed class ShardCoordination : ICoordinatorListener, IPulseListener, 
 
     // ---- What the coordinator says (the link's task) ----
 
-    void ICoordinatorListener.OnTold(ClusterCut cut, Version own) => _shard.OnClusterCut(cut, new WorldPoint(cut.Cut.WorldLine, own));
+    void ICoordinatorListener.OnTold(ClusterCut cut, Version own) => _cuts.OnCut(cut, new WorldPoint(cut.Cut.WorldLine, own));
 
-    void ICoordinatorListener.OnAskedAgain() => _shard.Cuts.AskedAgain();
+    void ICoordinatorListener.OnAskedAgain() => _cuts.Recorder.AskedAgain();
 
     // ---- What the pulse sees (its task) ----
 
-    bool IPulseListener.HasStore => _shard.HasStore;
+    // One that joins or leaves has it, and lets nobody in.
+    bool IPulseListener.HasStore =>
+        _shard.Versions.IsAttached && (_shard.IsOpen || _shard.Membership.IsJoining || _shard.Membership.IsLeaving);
 
     long IPulseListener.NowUs => _shard.Now().Microseconds;
 
-    void IPulseListener.OnCut(ClusterCut cut) => _shard.OnClusterCut(cut, cut.Of(_seat.Shard));
+    void IPulseListener.OnCut(ClusterCut cut) => _cuts.OnCut(cut, cut.Of(_seat.Shard));
 
-    void IPulseListener.OnMembers() => _shard.OnMembers();
+    void IPulseListener.OnMembers()
+    {
+        _shard.Moves.OnMembers();
+        _shard.Membership.OnMembers();
+    }
 
-    void IPulseListener.OnDeposed(string owner) => _shard.OnDeposed(owner);
+    void IPulseListener.OnDeposed(string owner) => _shard.Membership.OnDeposed(owner);
 
     void IPulseListener.OnMetadataFailed(ProxyExit exit) => _shard.Fail(exit);
 
     void IPulseListener.OnGrid(GridView grid)
     {
-        lock (_shard.MachineLock)
+        lock (_shard.Versions.Lock)
         {
-            if (_shard.Machine is not { } machine) { return; }
+            if (_shard.Versions.Machine is not { } machine) { return; }
             bool isNews = !ReferenceEquals(machine.Grid, grid.Grid);
             machine.GridChanged(grid.Grid, grid.ValidUntilUs);
             if (!isNews) { return; }

@@ -25,7 +25,7 @@ namespace Slogger.Proxy.Shards;
 /// <param name="report">For people.</param>
 internal sealed class ShardFollower(VersionedShard shard, IStore store, SemaphoreSlim checkpointing, ILogger report) : IFollowingShard
 {
-    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(50);
+    private const int Rehearsals = 8;
     private readonly SemaphoreSlim _feeding = new(1, 1);
     private readonly RestoreTrials _trials = new(checkpointing);
     private readonly TaskCompletionSource<SiteState> _takenOver = new(TaskCreationOptions.RunContinuationsAsynchronously);
@@ -45,7 +45,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
 
     public ClusterSeat Seat => shard.Seat;
 
-    public IPrimaryShard Primary => shard;
+    public IPrimaryShard Primary => shard.Site;
 
     public VersionLog Log => shard.StreamLog;
 
@@ -80,8 +80,9 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
             if (isExact) { StandAt(end); }
             IsPromoting = isPrimarys;
         }
-        shard.State = "following";
-        report.Info($"shard {Seat.Shard}: follows the primary, as a backup in site epoch {Seat.FollowedSite.Epoch}{(Applied == default ? "" : $", from version {Applied} on")}");
+        shard.Lifetime.State = "following";
+        report.Info($"shard {Seat.Shard}: follows the primary, as a backup in site epoch {Seat.FollowedSite.Epoch}"
+            + $"{(Applied == default ? "" : $", from version {Applied} on")}");
         await shard.Intake!.StartAsync(this, stop).ConfigureAwait(false);
     }
 
@@ -110,11 +111,11 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
             return;
         }
         await _followed!.RequireKnownAsync(end, stop).ConfigureAwait(false);
-        if (shard.Loop is { } loop) { await loop.HoldAsync().WaitAsync(stop).ConfigureAwait(false); }
+        if (shard.Access.Loop is { } loop) { await loop.HoldAsync().WaitAsync(stop).ConfigureAwait(false); }
         if (!_followed.Follows) { await BeginAnewAsync(end, stop).ConfigureAwait(false); }
         else { await _followed.BringToAsync(end, stop).ConfigureAwait(false); }
         StandAt(end);
-        shard.Loop?.LetGo();
+        shard.Access.Loop?.LetGo();
         if (!shard.IsOpen) { OpenForReaders(); }
     }
 
@@ -168,16 +169,16 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     private void StandAt(Boundary end)
     {
         (_stands, Applied) = (end, end.Point);
-        shard.OnApplied(end.Point);
+        shard.Versions.OnApplied(end.Point);
     }
 
     private async Task BeginAnewAsync(Boundary end, CancellationToken stop)
     {
-        shard.State = "loading";
+        shard.Lifetime.State = "loading";
         // Who waits for the first version has read nothing yet.
         if (_stands is not null || shard.IsOpen)
         {
-            await shard.ShutOutAsync($"{store.Name} has to begin from a checkpoint").ConfigureAwait(false);
+            await shard.Access.ShutOutAsync($"{store.Name} has to begin from a checkpoint").ConfigureAwait(false);
         }
         await store.EnsureRunningAsync(stop).ConfigureAwait(false);
         await _followed!.BringToAsync(end, stop).ConfigureAwait(false);
@@ -187,7 +188,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
 
     private void OpenForReaders()
     {
-        if (!IsPromoting) { shard.OpenForReaders(); }
+        if (!IsPromoting) { shard.Access.OpenForReaders(); }
     }
 
     // ---- Taking over ----
@@ -201,7 +202,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
         {
             // A master takes writes, and nobody would log them yet.
             IsPromoting = true;
-            await shard.ShutOutAsync("the site takes over").ConfigureAwait(false);
+            await shard.Access.ShutOutAsync("the site takes over").ConfigureAwait(false);
             await _followed!.PromoteAsync(stop).ConfigureAwait(false);
         }
         finally
@@ -213,7 +214,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     public void TakeOver(SiteState site)
     {
         _takenOver.TrySetResult(site);
-        shard.Wake();
+        shard.Lifetime.Wake();
     }
 
     public void OnIntakeFailed(string why) =>
@@ -229,7 +230,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
         _feeding.Release();
         while (!_takenOver.Task.IsCompleted)
         {
-            await shard.AttentionAsync(stop).ConfigureAwait(false);
+            await shard.Lifetime.AttentionAsync(stop).ConfigureAwait(false);
             if (_takenOver.Task.IsCompleted) { break; }
             try
             {
@@ -241,11 +242,35 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
                     || (e is OperationCanceledException && !stop.IsCancellationRequested))
             {
                 report.Error($"shard {Seat.Shard}: {e.Message}; trying again");
-                await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
-                shard.Wake();
+                await Task.Delay(ShardRecovery.RetryDelay, stop).ConfigureAwait(false);
+                shard.Lifetime.Wake();
             }
         }
         return (Log.LastBoundary ?? LogPlaces.BaseOf(Log), await _takenOver.Task.ConfigureAwait(false));
+    }
+
+    /// <summary>Asks ahead of a failover what that will ask of the metadata: nothing is compiled or prepared for the first time when it
+    /// counts. Several times, since an answer may be there at once or be waited for, and what goes on after waiting is compiled by
+    /// itself.</summary>
+    public async Task RehearseAsync(CancellationToken stop)
+    {
+        try
+        {
+            for (int i = 0; i < Rehearsals; i++)
+            {
+                ClusterView view = await Seat.LookAsync(stop).ConfigureAwait(false);
+                await Seat.LinesUpToAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
+                await Seat.OutsideAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
+                await Seat.Metadata.SnapshotAsync(Seat.Cluster, stop).ConfigureAwait(false);
+                // Of an epoch that nobody ever takes: refused.
+                await Seat.Metadata.OpenStreamsAsync(Seat.Cluster, new(-1), [new(Seat.Shard, Seat.Epoch, ClusterSeat.Name)],
+                    stop).ConfigureAwait(false);
+            }
+        }
+        catch (MetadataException)
+        {
+            // Then it is slower.
+        }
     }
 
     /// <summary>The shard serves, or ends: what was only for following is given back. What is frozen takes nothing, and appends nothing:
@@ -264,7 +289,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
         if (store.HasEnded) { _followed!.Lose(); }
         await shard.LookAtFollowedAsync(stop).ConfigureAwait(false);
         bool isLost = _followed!.Lost is { IsCompleted: true };
-        if ((shard.IsSuspected || isLost) && !IsPromoting) { await ResolveAsync(stop).ConfigureAwait(false); }
+        if ((shard.Access.IsSuspected || isLost) && !IsPromoting) { await ResolveAsync(stop).ConfigureAwait(false); }
         await shard.KeepFollowedAsync(stop).ConfigureAwait(false);
     }
 
@@ -278,7 +303,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
             if (_stands is not { } end || IsPromoting) { return; }
             if (_followed!.Follows && await shard.IsSameStoreAsync(stop).ConfigureAwait(false))
             {
-                if (shard.IsSuspected) { OpenForReaders(); }
+                if (shard.Access.IsSuspected) { OpenForReaders(); }
                 return;
             }
             if (_followed.Lost is { IsCompleted: true } lost) { report.Warn($"shard {Seat.Shard}: {await lost.ConfigureAwait(false)}"); }

@@ -10,6 +10,7 @@ using Slogger.Core.Lifecycle;
 using Slogger.Core.Membership;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
 using Version = Slogger.Core.Versions.Version;
 
@@ -38,13 +39,13 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
     // ---- Joining ----
 
     /// <summary>Whether the shard has yet to join.</summary>
-    public bool IsJoining => shard.Joiner.IsJoining;
+    public bool IsJoining => shard.Recovery.Joiner.IsJoining;
 
     /// <summary>Nobody asks to be admitted before that is allowed.</summary>
     public async Task SuspendAdmissionAsync(CancellationToken stop)
     {
         await _admission.WaitAsync(stop).ConfigureAwait(false);
-        shard.Joiner.Suspend();
+        shard.Recovery.Joiner.Suspend();
         _admission.Release();
     }
 
@@ -52,7 +53,7 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
     public async Task AllowAdmissionAsync(Version begun, CancellationToken stop)
     {
         await _admission.WaitAsync(stop).ConfigureAwait(false);
-        shard.Joiner.Begun(begun);
+        shard.Recovery.Joiner.Begun(begun);
         _admission.Release();
     }
 
@@ -64,18 +65,21 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
         try
         {
             DurableClaim claim;
-            lock (shard.MachineLock)
+            lock (shard.Versions.Lock)
             {
-                if (shard.Machine is not { } machine || !shard.Joiner.MayAsk(recorded, machine.WorldLine)) { return null; }
+                if (shard.Versions.Machine is not { } machine || !shard.Recovery.Joiner.MayAsk(recorded, machine.WorldLine))
+                {
+                    return null;
+                }
                 // The newest: meanwhile the cut may have passed what was recorded, which would not do for it any more.
                 claim = machine.ClaimOf(machine.Durable);
             }
             bool? isAdmitted = await AdmitAsync(claim, stop).ConfigureAwait(false);
-            if (shard.Joiner.Answered(isAdmitted, claim.Point, cut) is { } version)
+            if (shard.Recovery.Joiner.Answered(isAdmitted, claim.Point, cut) is { } version)
             {
-                lock (shard.MachineLock)
+                lock (shard.Versions.Lock)
                 {
-                    if (shard.Machine is { } machine && machine.WorldLine == cut.WorldLine) { machine.FastForward(version); }
+                    if (shard.Versions.Machine is { } machine && machine.WorldLine == cut.WorldLine) { machine.FastForward(version); }
                 }
             }
             if (isAdmitted == true)
@@ -114,27 +118,27 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
         if (shard.Seat.State != MemberState.Leaving || _isLeaving) { return; }
         _isLeaving = true;
         report.Info($"shard {shard.Seat.Shard}: leaves cluster \"{shard.Seat.Cluster}\"");
-        Leaving = Task.Run(() => AwaitLastCutAsync(shard.End), CancellationToken.None);
+        Leaving = Task.Run(() => AwaitLastCutAsync(shard.Lifetime.End), CancellationToken.None);
     }
 
     // Serves nobody from now on, and counts until the cut has come to all that it has answered.
     private async Task AwaitLastCutAsync(CancellationToken stop)
     {
-        shard.ShutForGood();
+        shard.Access.ShutForGood();
         FailPoint.Pass(FailPoint.LeaveBegun);
         long began = Stopwatch.GetTimestamp();
         bool isTold = false, isSeen = false;
         while (!stop.IsCancellationRequested)
         {
             Version? last = null;
-            if (shard.Loop is { } loop)
+            if (shard.Access.Loop is { } loop)
             {
                 // What was let through before the door was shut has been forwarded when the loop has seen that.
                 if (!isSeen) { await loop.SeenAsync().ConfigureAwait(false); }
                 isSeen = true;
-                lock (shard.MachineLock)
+                lock (shard.Versions.Lock)
                 {
-                    bool mayLeave = shard.Machine is { } machine && _leaver.Look(machine);
+                    bool mayLeave = shard.Versions.Machine is { } machine && _leaver.Look(machine);
                     last = _leaver.Last;
                     if (mayLeave)
                     {
@@ -147,7 +151,9 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
             if (!isTold && Stopwatch.GetElapsedTime(began) > LeaveWarning)
             {
                 isTold = true;
-                report.Warn($"shard {shard.Seat.Shard}: can leave when the cut has come to {(last is { } version ? $"version {version}" : "its last version")}, and it has not in {LeaveWarning.TotalSeconds} s: is a shard down? slogger recover has the others go on without one that is");
+                string until = last is { } version ? $"version {version}" : "its last version";
+                report.Warn($"shard {shard.Seat.Shard}: can leave when the cut has come to {until}, and it has not in "
+                    + $"{LeaveWarning.TotalSeconds} s: is a shard down? slogger recover has the others go on without one that is");
             }
             await Task.Delay(LeavePeriod, CancellationToken.None).ConfigureAwait(false);
         }
@@ -159,7 +165,7 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
     {
         if (shard.Seat.State != MemberState.Leaving) { return; }
         bool mayLeave, mayEnd;
-        lock (shard.MachineLock) { (mayLeave, mayEnd) = (_leaver.MayLeave, _leaver.MayEnd(shard.Machine)); }
+        lock (shard.Versions.Lock) { (mayLeave, mayEnd) = (_leaver.MayLeave, _leaver.MayEnd(shard.Versions.Machine)); }
         if (!mayLeave)
         {
             // Stopped before: it counts until it has been started again, or slogger leave has found it dead.
@@ -193,6 +199,25 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
                 + "leave once more");
         }
     }
+
+    // ---- The shard is another process's ----
+
+    /// <summary>Nothing may be promised any more, and nothing that was is broken.</summary>
+    public void OnDeposed(string owner)
+    {
+        // One that has left, and has nothing more to promise, is nobody's by its own doing.
+        if (IsLeaving && shard.Versions.Stopped.IsCompleted) { return; }
+        shard.Versions.Deposed();
+        shard.Fail(owner == Nobody.Name
+            ? ProxyExit.Failed($"shard {shard.Seat.Shard} has been removed from cluster \"{shard.Seat.Cluster}\" by slogger leave: "
+            + "its proxy ends", "to have it join anew give --join, the next number, an empty Redis and an empty --data")
+            : ProxyExit.Failed(DeposedText(owner), "give each proxy a shard of its own, or stop one of the two"));
+    }
+
+    /// <summary>Whose it is, for people.</summary>
+    public string DeposedText(string owner) =>
+        $"shard {shard.Seat.Shard} of cluster \"{shard.Seat.Cluster}\" has been taken by another proxy"
+        + $"{(owner.Length > 0 ? $" ({owner})" : "")}: this one stops";
 
     public void Dispose() => _admission.Dispose();
 }

@@ -67,7 +67,7 @@ internal static class FaultyStores
     {
         private Marker? _before, _sent;
 
-        protected override MarkerToSend ToSend(in Marker marker)
+        internal override MarkerToSend ToSend(in Marker marker)
         {
             (_before, _sent) = (_sent, marker);
             return _before is { } before ? base.ToSend(before) with { NextOpen = marker.Next.Number }
@@ -77,7 +77,7 @@ internal static class FaultyStores
         public override void MarkerAnswered(bool counts)
         {
             base.MarkerAnswered(counts);
-            lock (_machineLock) { OnSaveEnded(_sent!.Value, counts); }
+            lock (Versions.Lock) { Versions.OnSaveEnded(_sent!.Value, counts); }
         }
     }
 
@@ -99,7 +99,7 @@ internal static class FaultyStores
 
     private sealed class LeavesAKey(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
-        protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
+        internal override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
         {
             Change left = Faster is { } open ? open.Commits.Where(c => c.Point.Version > branch.Version).SelectMany(open.Changes)
                 .LastOrDefault(c => c.Value is not null) : default;

@@ -122,14 +122,14 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
     }
 
     /// <summary>Whether clients can be served.</summary>
-    public bool Serves => _isAttached && _machine is { MayForward: true };
+    public bool Serves => Versions.IsAttached && Versions.Machine is { MayForward: true };
 
     /// <summary>The last version that is closed.</summary>
     public Boundary Last
     {
         get
         {
-            lock (_machineLock) { return _machine!.LastBoundary; }
+            lock (Versions.Lock) { return Versions.Machine!.LastBoundary; }
         }
     }
 
@@ -141,7 +141,7 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
     public byte[] Sent { get; private set; } = [];
 
     /// <summary>The process is gone: what of it still runs ends.</summary>
-    public void Abandon() => _ending.Cancel();
+    public void Abandon() => Lifetime.Ending.Cancel();
 
     /// <summary>The replication link reads a record.</summary>
     public void Read()
@@ -149,16 +149,16 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
         byte[] record = world.Store.RecordAt(_readTo)!;
         _log.Append(record);
         _readTo += record.Length;
-        if (record[0] == (byte)'N') { MarkChanged(); }
-        lock (_machineLock)
+        if (record[0] == (byte)'N') { Versions.MarkChanged(); }
+        lock (Versions.Lock)
         {
             if (record[0] == (byte)'M' && Marker.TryParse(record.AsSpan(2), out Marker marker))
             {
-                _machine!.MarkerRead(marker, _readTo, 0, _effects);
+                Versions.Machine!.MarkerRead(marker, _readTo, 0, Versions.Effects);
             }
-            _machine!.StreamRead(_readTo);
-            Perform();
-            if (_machine.Mode != ShardMode.CatchingUp) { _caughtUp.TrySetResult(); }
+            Versions.Machine!.StreamRead(_readTo);
+            Versions.Perform();
+            if (Versions.Machine.Mode != ShardMode.CatchingUp) { _caughtUp.TrySetResult(); }
         }
     }
 
@@ -167,92 +167,92 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
     {
         IsSyncWanted = false;
         _log.Sync();
-        if (_log.DurableBoundary is { } durable) { OnDurable(durable.Point); }
+        if (_log.DurableBoundary is { } durable) { Versions.OnDurable(durable.Point); }
     }
 
     /// <summary>Behind each event: what a mutation does.</summary>
     public void Mutate()
     {
-        if (world.Mutation == ScheduleMutation.ClaimBeforeSync && IsSyncWanted) { OnDurable(_log.LastBoundary!.Value.Point); }
+        if (world.Mutation == ScheduleMutation.ClaimBeforeSync && IsSyncWanted) { Versions.OnDurable(_log.LastBoundary!.Value.Point); }
     }
 
     // ---- What is asked of a store ----
 
-    protected override string ModeName => "journal";
+    internal override string ModeName => "journal";
 
-    protected override string KeptName => "the version log";
+    internal override string KeptName => "the version log";
 
-    protected override string EmptyStoreName => "an empty journal";
+    internal override string EmptyStoreName => "an empty journal";
 
-    protected override IEnumerable<(string Name, long Value)> KeptStatus() => [];
+    internal override IEnumerable<(string Name, long Value)> KeptStatus() => [];
 
     public override IStoreConnector Connector => throw new NotSupportedException("no front end is run");
 
-    protected override Task<byte[]> CommandsAsync(CancellationToken stop) => throw new NotSupportedException("no front end is run");
+    internal override Task<byte[]> CommandsAsync(CancellationToken stop) => throw new NotSupportedException("no front end is run");
 
-    protected internal override RedisEndpoint? Endpoint => null;
+    internal override RedisEndpoint? Endpoint => null;
 
-    protected override ShardOptions MachineOptions => new()
+    internal override ShardOptions MachineOptions => new()
     {
         Shard = _options.Shard, RecordIntervalUs = RecorderOptions.IdleUsDefault, SyncIntervalUs = 5_000,
     };
 
-    protected override long? MicrosecondsHeld(ShardMachine machine) => null;
+    internal override long? MicrosecondsHeld(ShardMachine machine) => null;
 
-    protected override bool MayClose => true;
+    internal override bool MayClose => true;
 
-    protected override MarkerToSend ToSend(in Marker marker)
+    internal override MarkerToSend ToSend(in Marker marker)
     {
         Span<byte> payload = stackalloc byte[Marker.PayloadBytesMax];
         Sent = payload[..marker.Format(payload)].ToArray();
-        if (world.Mutation == ScheduleMutation.MarkerBeforeItsStream && _readTo > _machine!.LastBoundary.Offset)
+        if (world.Mutation == ScheduleMutation.MarkerBeforeItsStream && _readTo > Versions.Machine!.LastBoundary.Offset)
         {
-            _machine.MarkerAnswered(marker, true, _effects);
-            _machine.MarkerRead(marker, _readTo, 0, _effects);
-            Perform();
+            Versions.Machine.MarkerAnswered(marker, true, Versions.Effects);
+            Versions.Machine.MarkerRead(marker, _readTo, 0, Versions.Effects);
+            Versions.Perform();
         }
         return new(Sent, marker.Next.Number);
     }
 
     public override string MarkerChannel => "";
 
-    protected override void Append(in ShardEffect effect)
+    internal override void Append(in ShardEffect effect)
     {
         if (effect.Kind == ShardEffectKind.AppendBoundary) { _log.AppendBoundary(effect.Boundary); }
         else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
     }
 
-    protected override void RequestSync()
+    internal override void RequestSync()
     {
         IsSyncWanted = true;
     }
 
-    protected override void StartWorkers()
+    internal override void StartWorkers()
     {
     }
 
-    protected override Task EndWorkersAsync() => Task.CompletedTask;
+    internal override Task EndWorkersAsync() => Task.CompletedTask;
 
     private protected override IMetadataStore OpenMetadata() => world.Metadata();
 
-    protected override void OnTaken()
+    internal override void OnTaken()
     {
     }
 
-    protected override HybridTimestamp? OpenKept()
+    internal override HybridTimestamp? OpenKept()
     {
-        _log = VersionLog.Open(log with { Shard = _options.Shard, Epoch = _seat.Epoch });
+        _log = VersionLog.Open(log with { Shard = _options.Shard, Epoch = Seat.Epoch });
         return _log.LastBoundary?.Time;
     }
 
-    protected internal override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
+    internal override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
 
-    protected override Task DetachAsync(CancellationToken stop) => Task.CompletedTask;
+    internal override Task DetachAsync(CancellationToken stop) => Task.CompletedTask;
 
-    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(
+    internal override async Task<(StoreSituation Situation, string Text)> LookAsync(
         bool atStart, WorldLine current, CancellationToken stop)
     {
-        await _site.LearnAsync(stop).ConfigureAwait(false);
+        await Site.LearnAsync(stop).ConfigureAwait(false);
         await world.StepAsync("look").ConfigureAwait(false);
         if (_log.IsEmpty || world.Store.History.Length == 0)
         {
@@ -263,53 +263,53 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
         return (continues ? StoreSituation.Continues : StoreSituation.BehindKnownOrigin, "");
     }
 
-    protected override long KeyCount => world.Store.Numbers.Count;
+    internal override long KeyCount => world.Store.Numbers.Count;
 
     private Boundary Base => new(_log.FirstWorldLine, _log.FirstVersion.Previous, _log.Origin.Offset, 0, default);
 
-    protected override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current)
+    internal override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current)
     {
         if (_log.IsEmpty) { return (null, null); }
         _log.Sync();
         Boundary last = _log.DurableBoundary ?? Base;
-        return (last, last.WorldLine < current ? BoundaryOf(_seat.LastValid(last.WorldLine, _lines), current) : null);
+        return (last, last.WorldLine < current ? BoundaryOf(Seat.LastValid(last.WorldLine, Recovery.Lines), current) : null);
     }
 
-    protected override void RequireBase(Version version, WorldLine of)
+    internal override void RequireBase(Version version, WorldLine of)
     {
     }
 
-    protected override Boundary? BoundaryOf(Version version, WorldLine of) =>
+    internal override Boundary? BoundaryOf(Version version, WorldLine of) =>
         _log.BoundaryAtOrBelow(version) is { } found ? found.Version == version ? found : null
         : version == Base.Version ? Base : null;
 
-    protected override async Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
+    internal override async Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
     {
         long storeOffset = world.Store.Offset;
         await world.StepAsync("attach").ConfigureAwait(false);
         _readTo = _log.EndOffset;
-        Run(last, recorded, _readTo, storeOffset);
-        lock (_machineLock)
+        Versions.Run(last, recorded, _readTo, storeOffset);
+        lock (Versions.Lock)
         {
-            _machine!.StreamRead(_readTo);
-            if (_machine.Mode != ShardMode.CatchingUp) { _caughtUp.TrySetResult(); }
+            Versions.Machine!.StreamRead(_readTo);
+            if (Versions.Machine.Mode != ShardMode.CatchingUp) { _caughtUp.TrySetResult(); }
         }
         await _caughtUp.Task.WaitAsync(stop).ConfigureAwait(false);
         return true;
     }
 
-    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
+    internal override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
     {
         string history = world.NewHistory();
         _log.Begin(new(history, 0, 0), at.WorldLine, at.Version.Next);
         await world.StepAsync("begin").ConfigureAwait(false);
         world.Store.Load(history, 0, []);
         _readTo = 0;
-        Run(new(at.WorldLine, at.Version, 0, 0, Now()), recorded, isRestarted: true);
+        Versions.Run(new(at.WorldLine, at.Version, 0, 0, Now()), recorded, isRestarted: true);
         return true;
     }
 
-    protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
+    internal override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
         string history = world.NewHistory();
         Boundary start = branch with { WorldLine = line };
@@ -320,7 +320,7 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
         world.Store.Load(history, branch.Offset, numbers);
         await world.StepAsync("restored").ConfigureAwait(false);
         _readTo = branch.Offset;
-        Run(start, start.Point, branch.Offset, branch.Offset);
+        Versions.Run(start, start.Point, branch.Offset, branch.Offset);
         return true;
     }
 
@@ -338,8 +338,8 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
         return bytes;
     }
 
-    protected override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop) =>
+    internal override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop) =>
         throw new NotSupportedException("nobody has asked for an older version");
 
-    protected override TimeSpan StopLimit => TimeSpan.FromSeconds(10);
+    internal override TimeSpan StopLimit => TimeSpan.FromSeconds(10);
 }

@@ -32,14 +32,14 @@ public sealed class FasterShardEndTests : IDisposable
         /// <summary>Completes when it has done all that it does with what it keeps.</summary>
         public Task Closed => _closed.Task;
 
-        public void OnLoop(Action action) => PostToLoop(action);
+        public void OnLoop(Action action) => Access.Post(action);
 
         // As when another process has taken the shard: nothing more is committed, and nobody waits for that.
         public void EndNow() => Fail(ProxyExit.Failed("the test ends it", ""));
 
-        public void BreakInvariant() => Fatal("an invariant is broken");
+        public void BreakInvariant() => Lifetime.Fatal("an invariant is broken");
 
-        protected override void CloseKept()
+        internal override void CloseKept()
         {
             base.CloseKept();
             _closed.SetResult();

@@ -176,11 +176,11 @@ internal sealed partial class ProxyProcess
 
     private void CloseVersion(in GateStep step)
     {
-        bool hasChanged = _changed || step.IsBusy, awaited = _awaited || _life.Joiner.IsJoining;
+        bool hasChanged = _changed || step.IsBusy, awaited = _awaited || _life.Joiner.IsJoining || _hold.IsHeld;
         _changed = _marked = false;
         if (step.IsBusy) _machine!.Forwarded();
         HybridTimestamp now = Now();
-        Do((m, e) => m.CommitAwaited(awaited, e));
+        Do((m, e) => m.CommitAwaited(awaited, e, _hold.IsHeld ? m.OpenVersion : default));
         Do((m, e) => m.Tick(now, hasChanged, e));
         if (IsDead) return;
         if (Cluster.Dice(8)) _awaited = false;
@@ -343,7 +343,7 @@ internal sealed partial class ProxyProcess
             return;
         }
 
-        if (MustWait(batch.Ops) || _writesHeld || _handsOver) return;
+        if (MustWait(batch.Ops) || _writesHeld || _hold.IsHeld) return;
         link.ToProxy.Dequeue();
         link.InFlight++;
         batch.Link = link;
@@ -393,7 +393,7 @@ internal sealed partial class ProxyProcess
     private void Serve(PlainLink link, Random random)
     {
         if (!MayForward || link.IsClosed || link.ToProxy.Count == 0) return;
-        if (_writesHeld || _handsOver) return;
+        if (_writesHeld || _hold.IsHeld) return;
         // What is given to a dedicated connection is held while the marker is on its way.
         if (!MayForwardNow() && link.Own is null) return;
         if (MustWait(link.ToProxy.Peek())) return;

@@ -46,8 +46,8 @@ internal sealed partial class ProxyProcess
             while (!look.IsDone) yield return true;
             if (look.Result is SqlBeat beat)
             {
-                _handsOver = beat.Site == SiteRole.HandingOver;
-                if (beat.Site == SiteRole.Deposed)
+                _hold.SiteIs(beat.Site);
+                if (beat.Site.Role == SiteRole.Deposed)
                 {
                     Cluster.Count("site deposed by its beat");
                     Die("another site is the primary");
@@ -59,7 +59,7 @@ internal sealed partial class ProxyProcess
                     if (beat.State == MemberState.Leaving)
                         foreach (bool step in LeaveCluster()) yield return step;
                     foreach (bool step in FollowGrid(beat.ChangeUs)) yield return step;
-                    foreach (bool step in NoteHeld()) yield return step;
+                    foreach (bool step in NoteHeld(beat.Site.HandOver.Number)) yield return step;
                 }
                 else if (Cluster.Dice(16))
                 {
@@ -74,15 +74,14 @@ internal sealed partial class ProxyProcess
         }
     }
 
-    // In a switch-over: nothing is under way, and all that was ever done here is in durable versions.
-    private IEnumerable<bool> NoteHeld()
+    // In a switch-over: nothing is under way, and all that was ever done here is in durable versions (the real OperationHold).
+    private IEnumerable<bool> NoteHeld(long number)
     {
-        bool isQuiet = _handsOver && IsOpen && !_isSuspect && !_changed && !_front.IsBusy
-            && _machine is { IsClosed: true, Mode: Core.Shards.ShardMode.Running }
-            && _sessions.TrueForAll(l => l.InFlight == 0) && _plains.TrueForAll(l => l is { ExactInFlight: 0, BlockedInFlight: 0 });
-        if (!isQuiet) yield break;
-        Core.WorldLines.WorldPoint held = _machine!.LastBoundary.Point;
-        SqlCall note = Ask("held", () => Cluster.Sql.NoteHeld(Shard, held, Epoch));
+        if (_hold.Of(number) is not { } hold || !IsOpen || _isSuspect || _machine is not { } machine) yield break;
+        bool isQuiet = _sessions.TrueForAll(l => l.InFlight == 0) && _plains.TrueForAll(l => l is { ExactInFlight: 0, BlockedInFlight: 0 });
+        if (isQuiet) _hold.Quiet(hold, new(machine.WorldLine, machine.OpenVersion));
+        if (_hold.Look(hold, machine.Durable) is not { } held) yield break;
+        SqlCall note = Ask("held", () => Cluster.Sql.NoteHeld(Shard, number, held, Epoch));
         while (!note.IsDone) yield return true;
     }
 

@@ -283,7 +283,7 @@ internal sealed partial class ProxyProcess
         while (look.Result is null);
         _looked = (SqlView)look.Result;
         // Read since the shard was taken: a switch-over that begins later hears from this process before it goes on.
-        _handsOver |= _looked.Site == Core.Sites.SiteRole.HandingOver;
+        if (_looked.Site.Role == Core.Sites.SiteRole.HandingOver) _hold.SiteIs(_looked.Site);
         MemberState state = _looked.Members.States[Shard];
         _life.Looked(new()
         {

@@ -21,7 +21,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     private int _branchesTold;
     private bool _writesHeld;
     private CommitRight? _right;
-    private bool _handsOver;         // a switch-over is under way
+    private readonly OperationHold _hold;         // a switch-over is under way
     private Seed? _seed;
     private List<Command> _seedContent = [];
     private (long Generation, int Offset, SeedTaken Taken)? _seedUnderWay;

@@ -58,6 +58,7 @@ internal sealed partial class ProxyProcess : Process
         };
         _recorder = new(recorder, _settings.Recorder);
         _leaver = new(_settings.Lifecycle);
+        _hold = new(_settings.Ship);
         if (_settings.Finder != FinderKind.Approximate) _trail = new(new(host.Number), cluster.Sql.Cut.ShardCount);
         Start(ControlTask());
         Start(RecorderTask());

@@ -7,14 +7,14 @@ using Slogger.Core.Sites;
 namespace Slogger.Simulation.Processes;
 
 /// <summary>What a shard's beat finds.</summary>
-internal sealed record SqlBeat(long Epoch, MemberState State, long ChangeUs, SiteRole Site);
+internal sealed record SqlBeat(long Epoch, MemberState State, long ChangeUs, SiteState Site);
 
 internal sealed partial class Sql
 {
     /// <summary>Who is in it.</summary>
     public Members Members { get; private set; }
 
-    public SqlBeat Beat(int shard) => new(Shards[shard].Epoch, Members.States[shard], Proposal.ChangeUs, Site.Role);
+    public SqlBeat Beat(int shard) => new(Shards[shard].Epoch, Members.States[shard], Proposal.ChangeUs, Site);
 
     /// <summary>Whether a shard holds and moves the cut.</summary>
     public bool Counts(int shard) => Members.Counts(Members.States[shard], _settings.Member);

@@ -27,10 +27,11 @@ internal sealed partial class Sql
 
     public object Resume(long number, bool isCalledOff) => Change(Site.Resume(number, isCalledOff, _settings.Ship));
 
-    /// <summary>A shard holds all operations.</summary>
-    public object NoteHeld(int shard, WorldPoint point, long epoch)
+    /// <summary>A shard holds all operations for a switch-over.</summary>
+    public object NoteHeld(int shard, long number, WorldPoint point, long epoch)
     {
-        if (Shards[shard].Epoch == epoch && Site.Role == SiteRole.HandingOver) Shards[shard].Held = (epoch, point);
+        bool counts = Shards[shard].Epoch == epoch && Site.Role == SiteRole.HandingOver && Site.HandOver.Number == number;
+        if (counts) Shards[shard].Held = (epoch, point);
         return this;
     }
 

@@ -31,7 +31,7 @@ internal sealed record SqlLine(WorldLine WorldLine, Cut Branch, long Epoch)
 /// <summary>What a reader sees: all of one moment.</summary>
 internal sealed record SqlView(
     Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, long[] Epochs, long Owners, LeaseState Role, Members Members, bool AllEntered,
-        SiteRole Site)
+        SiteState Site)
 {
     public WorldLine Line => Cut.WorldLine;
 
@@ -124,7 +124,7 @@ internal sealed partial class Sql
 
     public SqlView Look() => _view ??= new(
         Cut, _lines, [.. Shards.Select((s, i) => Raised(i, s.Claim))], [.. Shards.Select(s => s.Epoch)], _epochLast, Role, Members,
-            !Shards.Where((s, i) => Counts(i) && s.Epoch > 0 && s.Entered != Line).Any(), Site.Role);
+            !Shards.Where((s, i) => Counts(i) && s.Epoch > 0 && s.Entered != Line).Any(), Site);
 
     /// <summary>Takes a shard; 0 if it has left, or another site is the primary.</summary>
     public object TakeEpoch(int shard)

@@ -52,6 +52,7 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.NothingVoided, "I7", 200)]
     [InlineData((int)ShipMutation.OpensBeforeVoid, "I5", 2000)]
     [InlineData((int)ShipMutation.OffersEarly, "I2|I4", 200)]
+    [InlineData((int)ShipMutation.OpenVersionNotAwaited, "I2", 2000)]
     [InlineData((int)ShipMutation.LeaseNotAwaited, "I6", 200)]
     [InlineData((int)ShipMutation.OpensForAnyOwner, "I6", 2000)]
     public void Failover_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
