@@ -75,7 +75,8 @@ async Task<bool> AggregateAsync()
                 long[] values = await ReadAsync(session, d, 0, sums[d].Count);
                 if (values.Length != sums[d].Count || values.Sum() != sums[d].Sum)
                 {
-                    Console.WriteLine($"device {d}: the sum {sums[d]} is committed without its readings, of which {values.Length} are there");
+                    Console.WriteLine($"device {d}: the sum {sums[d]} is committed without its readings, of which {values.Length} "
+                        + "are there");
                     return false;
                 }
             }

@@ -47,9 +47,11 @@ internal static class HelpText
         + "same version, while they run; if one does not (it is down, or cannot reach the metadata), nothing changes. Versions "
         + "never go back.";
 
-    private const string InitText = "It asks for the machines, the database and the Redis, if a person can answer; what an option says is not "
+    private const string InitText = "It asks for the machines, the database and the Redis, if a person can answer; what an option says "
+        + "is not "
         + "asked. Each site gets a file, from which every process of it starts: slogger serve --config FILE --shard N. Two sites also get "
-        + "the secret that they share. It prints the commands that start them. Ports are 6380 for clients and 7400 between sites, and count "
+        + "the secret that they share. It prints the commands that start them. Ports are 6380 for clients and 7400 between sites, "
+        + "and count "
         + "up where a machine has more than one shard. No file is overwritten.";
 
     private const string MoveText =

@@ -70,7 +70,8 @@ internal static class InitCommand
                     Metadata("backup-metadata", "The second site's database", second, "site-b"))];
                 if (second.Length != first.Length)
                 {
-                    Fail($"--backup-hosts names {second.Length}, --hosts {first.Length}", "name as many; a second site of another number of "
+                    Fail($"--backup-hosts names {second.Length}, --hosts {first.Length}", "name as many; a second site of another "
+                        + "number of "
                         + "shards is set up as docs/operate/second-site.md says");
                 }
             }
@@ -121,7 +122,8 @@ internal static class InitCommand
         private void Tell(string[] files)
         {
             host.Output.WriteLine($"written: {string.Join(", ", files)}");
-            if (_sites.Any(s => !s.IsHere)) { host.Output.WriteLine("Copy them to the same place at every machine, for slogger's user alone."); }
+            if (_sites.Any(s => !s.IsHere)) { host.Output.WriteLine("Copy them to the same place at every machine, for slogger's "
+                + "user alone."); }
             for (int i = 0; i < _sites.Length; i++)
             {
                 host.Output.WriteLine();

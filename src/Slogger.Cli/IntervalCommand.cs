@@ -116,7 +116,8 @@ internal static class IntervalCommand
                     $"the interval stays as it is: shard {string.Join(", ", missing)} did not agree in time. It is down, or cannot reach "
                         + "the metadata, or its clock is ahead",
                     "see slogger status; start it, or remove it with slogger leave, and give the command again")
-                : CommandResult.Failed($"another change was under way: versions are of {OptionText.FormatDuration(TimeSpan.FromMicroseconds(newest.IntervalUs))} now", "give the command again");
+                : CommandResult.Failed("another change was under way: versions are of "
+                    + $"{OptionText.FormatDuration(TimeSpan.FromMicroseconds(newest.IntervalUs))} now", "give the command again");
         }
         new IntervalReport(interval, newest.FirstVersion.Number, TimeSpan.FromMicroseconds(newest.StartUs - NowUs)).Write(host, asJson);
         return CommandResult.Done;

@@ -47,7 +47,8 @@ internal static class ServeCommand
         {
             if (data.PreviousCommit is { } previous && previous != options.Commit)
             {
-                log.Warn($"the last start of {data.Path} was with --commit {Word(previous)}, this one is with --commit {Word(options.Commit)}");
+                log.Warn($"the last start of {data.Path} was with --commit {Word(previous)}, this one is with --commit "
+                    + $"{Word(options.Commit)}");
             }
 
             LiveOptions live = new(log);
@@ -61,7 +62,9 @@ internal static class ServeCommand
                 () => counts = Reload(counts, read, readOptions(), live, log));
             string store = options.Redis is { } redis ? $"redis {redis}"
                 : options.RedisServerPath is { } server ? $"supervised {server}" : "embedded store";
-            log.Info($"slogger {ProductVersion.Text}: {what} cluster {options.Cluster} shard {options.Shard}, {store}, data {data.Path}, metadata {options.Metadata}, commit {Word(options.Commit)}, versions of {OptionText.FormatDuration(options.VersionInterval)}");
+            log.Info($"slogger {ProductVersion.Text}: {what} cluster {options.Cluster} shard {options.Shard}, {store}, data {data.Path}, "
+                + $"metadata {options.Metadata}, commit {Word(options.Commit)}, versions of "
+                + $"{OptionText.FormatDuration(options.VersionInterval)}");
             if (options.Redis is null && options.RedisServerPath is null) { log.Info(EmbeddedText); }
             ProxyExit exit = await run(options, live, log, signals.Token).ConfigureAwait(false);
             if (exit.IsDone)

@@ -127,7 +127,8 @@ internal static class StatusCommand
         }
 
         target = new Target(Reachable(address), tls,
-            $" (address from {Path.Combine(path, ProxyRecord.FileName)}, written by process {record.Pid}{(IsAlive(record.Pid) ? "" : ", which no longer runs")})");
+            $" (address from {Path.Combine(path, ProxyRecord.FileName)}, written by process "
+                + $"{record.Pid}{(IsAlive(record.Pid) ? "" : ", which no longer runs")})");
         return true;
     }
 

@@ -99,10 +99,12 @@ internal static class StatusReport
         Row("open version", Get("open_version"));
         Row("durable version", Join(Get("durable_version"), Behind(values, "open_version", "durable_version")));
         Row("recorded cut", Join(Get("committed_version"), Behind(values, "open_version", "committed_version")));
-        Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record {Get("lag_record_ms")} ms, commit {Get("lag_commit_ms")} ms");
+        Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record "
+            + $"{Get("lag_record_ms")} ms, commit {Get("lag_commit_ms")} ms");
         if (values.ContainsKey("memory_bytes"))
         {
-            Row("memory", $"{Size("memory_bytes")} of {Size("memory_limit_bytes")}, {Size("memory_live_bytes")} in use, {Count(Get("keys"))} keys");
+            Row("memory", $"{Size("memory_bytes")} of {Size("memory_limit_bytes")}, {Size("memory_live_bytes")} in use, "
+                + $"{Count(Get("keys"))} keys");
             Row("disk", $"{Size("disk_bytes")}, {Count(Get("commits_kept"))} commits, the last in {Get("commit_last_ms")} ms");
         }
         else
@@ -129,8 +131,10 @@ internal static class StatusReport
                 state == "shipping" ? Color.Green : Color.Yellow);
             if (values.ContainsKey("backup_watermark"))
             {
-                Row("at the backup", $"up to version {Get("backup_watermark")} of world-line {Get("backup_watermark_worldline")}, {Get("backup_lag_ms")} ms behind the cut");
-                Row("shipping", $"{Size("backup_bytes_per_sec")} per second, {Size("backup_window_used_bytes")} on the way, {Size("backup_sent_bytes")} sent");
+                Row("at the backup", $"up to version {Get("backup_watermark")} of world-line {Get("backup_watermark_worldline")}, "
+                    + $"{Get("backup_lag_ms")} ms behind the cut");
+                Row("shipping", $"{Size("backup_bytes_per_sec")} per second, {Size("backup_window_used_bytes")} on the way, "
+                    + $"{Size("backup_sent_bytes")} sent");
                 bool holds = Get("writes_held") == "1";
                 string kept = Join($"{Size("backup_kept_bytes")} of {Size("backup_budget_bytes")}", holds ? "writes of clients wait" : "");
                 Row("kept for the backup", kept, holds ? Color.Yellow : null);

@@ -74,7 +74,8 @@ internal sealed unsafe partial class Client
         if (resumed != line)
         {
             Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,
-                $"-ERR SLOGGER this connection is in world-line {line}, not in {resumed}: name the one that its last ROLLBACK told of\r\n")));
+                $"-ERR SLOGGER this connection is in world-line {line}, not in {resumed}: name the one that its last ROLLBACK "
+                    + $"told of\r\n")));
             return;
         }
         OnNoticeRead();

@@ -123,7 +123,8 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     /// <summary>What a session of an older world-line is told.</summary>
     public static string RollbackText(IBatchPort port, in BatchHeader header, in GateDecision decision) =>
         string.Create(CultureInfo.InvariantCulture,
-        $"ROLLBACK session={header.Session} abandoned={header.WorldLine} worldline={decision.Branch.WorldLine} {BranchText(port, header, decision)}");
+        $"ROLLBACK session={header.Session} abandoned={header.WorldLine} worldline={decision.Branch.WorldLine} "
+            + $"{BranchText(port, header, decision)}");
 
     /// <summary>What a session is told that has seen a version which no shard can have opened.</summary>
     public static string AheadText(in BatchHeader header, long open) => string.Create(CultureInfo.InvariantCulture,

@@ -24,7 +24,8 @@ internal static class InternalRequest
 
     /// <summary>The questions of <see cref="StoreFacts"/>, in the order of its parts.</summary>
     public static ReadOnlySpan<byte> Facts =>
-        "*2\r\n$4\r\niNFO\r\n$7\r\nclients\r\n*3\r\n$6\r\ncONFIG\r\n$3\r\nGET\r\n$14\r\nprotected-mode\r\n*3\r\n$3\r\naCL\r\n$7\r\nGETUSER\r\n$7\r\ndefault\r\n"u8;
+        "*2\r\n$4\r\niNFO\r\n$7\r\nclients\r\n*3\r\n$6\r\ncONFIG\r\n$3\r\nGET\r\n$14\r\nprotected-mode\r\n*3\r\n$3\r\naCL\r\n$7\r\n"u8
+            + "GETUSER\r\n$7\r\ndefault\r\n"u8;
 
     /// <summary>Changes nothing, and is allowed to every user who is logged in.</summary>
     public static ReadOnlySpan<byte> Nothing => "*1\r\n$5\r\nhELLO\r\n"u8;

@@ -39,7 +39,8 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword, Store
             case "tls-port" when !address.IsUnix && store.SpeaksTls && IsAnother(value, address.Port):
                 return $"ERR SLOGGER the proxy reaches Redis at port {address.Port}, and would be cut off: {Instead}";
             case "bind" when !address.IsUnix && !value.Split(' ').Any(IsReachedBy):
-                return $"ERR SLOGGER the proxy reaches Redis at {address.Host}, which is not among these addresses, and would be cut off: {Instead}";
+                return $"ERR SLOGGER the proxy reaches Redis at {address.Host}, which is not among these addresses, and would be cut off: "
+                    + $"{Instead}";
             case "tls-auth-clients" or "tls-ca-cert-file" or "tls-ca-cert-dir" or "tls-cert-file" or "tls-key-file" or "tls-protocols"
                 or "tls-ciphers" or "tls-ciphersuites"
                 when store.SpeaksTls:

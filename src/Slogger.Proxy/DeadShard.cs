@@ -67,7 +67,8 @@ public static class DeadShard
         }
         if (options.Shard.Number >= settings.ShardCount)
         {
-            return ProxyExit.Failed($"cluster \"{options.Cluster}\" has {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {options.Shard}", "check --shard");
+            return ProxyExit.Failed($"cluster \"{options.Cluster}\" has {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: "
+                + $"there is no shard {options.Shard}", "check --shard");
         }
         if (settings.ShardCount == 1)
         {
@@ -77,7 +78,8 @@ public static class DeadShard
         ShardRecord shard = (await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false))[options.Shard.Number];
         if (!Members.Counts(shard.State))
         {
-            return ProxyExit.Failed($"shard {options.Shard} {(shard.State == MemberState.Left ? "has left" : "has not joined")} cluster \"{options.Cluster}\"{(shard.State == MemberState.Left ? "" : " yet")}, and nobody waits for it", "");
+            return ProxyExit.Failed($"shard {options.Shard} {(shard.State == MemberState.Left ? "has left" : "has not joined")} cluster "
+                + $"\"{options.Cluster}\"{(shard.State == MemberState.Left ? "" : " yet")}, and nobody waits for it", "");
         }
         return shard.Epoch == 0
             ? ProxyExit.Failed($"shard {options.Shard} of cluster \"{options.Cluster}\" has never run: nothing of it is out of reach",

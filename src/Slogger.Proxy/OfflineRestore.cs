@@ -129,7 +129,8 @@ public static class OfflineRestore
             }
             if (log.WorldLine > record.WorldLine)
             {
-                return ProxyExit.Failed($"the version log is in world-line {log.WorldLine}, the metadata only in {record.WorldLine}: they do not belong together", OtherMetadata);
+                return ProxyExit.Failed($"the version log is in world-line {log.WorldLine}, the metadata only in {record.WorldLine}: they "
+                    + "do not belong together", OtherMetadata);
             }
             return await use(past, new LogPoints(log, CheckpointStore.Open(Path.Combine(options.DataDirectory, "checkpoints")), cut,
                 LastValid)).ConfigureAwait(false);
@@ -169,7 +170,8 @@ public static class OfflineRestore
         // Said before anything is changed, while there is still time for it.
         if (options.Keep && !isNewest)
         {
-            log.Warn($"the next slogger serve deletes the history after version {point.Point.Version}. If it may be needed, copy {options.DataDirectory} and {options.Metadata} together before that start, while no proxy runs");
+            log.Warn($"the next slogger serve deletes the history after version {point.Point.Version}. If it may be needed, copy "
+                + $"{options.DataDirectory} and {options.Metadata} together before that start, while no proxy runs");
         }
         if (point.BaseFile.Length == 0)
         {
@@ -183,7 +185,9 @@ public static class OfflineRestore
             return ProxyExit.Done;
         }
         log.Info(string.Create(CultureInfo.InvariantCulture,
-            $"restoring version {point.Point.Version} of world-line {point.Point.WorldLine}{Closed(point.Time)}: {new FileInfo(point.BaseFile).Length} bytes of {Path.GetFileName(point.BaseFile)} and {point.TargetOffset - point.BaseOffset} bytes of log"));
+            $"restoring version {point.Point.Version} of world-line {point.Point.WorldLine}{Closed(point.Time)}: "
+                + $"{new FileInfo(point.BaseFile).Length} bytes of {Path.GetFileName(point.BaseFile)} and "
+                + $"{point.TargetOffset - point.BaseOffset} bytes of log"));
         await using var target = new RestoreTarget(options, log);
         past.Known.UnionWith(points.Identities);
         StoreNote? store = points is SnapshotPoints ? StoreNote.Read(options.DataDirectory) ?? StoreNote.Unknown : null;
@@ -212,7 +216,9 @@ public static class OfflineRestore
         }
         if (point.Point.Version > past.Cut.Version)
         {
-            return ProxyExit.Failed($"shard {options.Shard}: version {point.Point.Version} was not committed (the last that was is {past.Cut.Version}); nothing was changed", "give a committed version; or start slogger serve, which commits the newest");
+            return ProxyExit.Failed($"shard {options.Shard}: version {point.Point.Version} was not committed (the last that was is "
+                + $"{past.Cut.Version}); nothing was changed", "give a committed version; or start slogger serve, which commits "
+                + "the newest");
         }
         int[] others = [.. past.Shards.Where(s => s.Shard != options.Shard && Members.Counts(s.State)).Select(s => s.Shard.Number)];
         if (others.Length == 0) { return null; }
@@ -249,7 +255,8 @@ public static class OfflineRestore
         log.Info(goesOnFromNewest ? "what is kept is as it was: slogger serve goes on from its newest version"
             : options.Keep ? $"slogger serve goes on from version {version}, in a new world-line: what was done after it is undone then. "
             + "slogger restore --latest returns to the newest version before that"
-            : $"what is kept is as it was. slogger serve does not start on this Redis before you have chosen: slogger restore --version {version} --keep goes on from version {version}, slogger restore --latest returns to the newest");
+            : "what is kept is as it was. slogger serve does not start on this Redis before you have chosen: slogger restore --version "
+                + $"{version} --keep goes on from version {version}, slogger restore --latest returns to the newest");
     }
 
     private static string Closed(HybridTimestamp time) => time.Bits == 0 ? "" : string.Create(CultureInfo.InvariantCulture,

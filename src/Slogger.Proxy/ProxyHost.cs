@@ -127,7 +127,8 @@ public static class ProxyHost
                 : null;
             using IDisposable? changes = live?.Add(TakeUp);
             ProxyRecord.Publish(options.DataDirectory, bound, tlsBound);
-            log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))} ({poller.Name})");
+            log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))}"
+                + $" ({poller.Name})");
             if (versioned is FasterShard faster) { listening?.Invoke(faster, bound); }
             var asked = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
             await using (stop.Register(() => asked.TrySetResult()).ConfigureAwait(false))

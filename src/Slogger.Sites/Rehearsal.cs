@@ -164,13 +164,15 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
             }
             string stages = await PerformAsync(limit.Token).ConfigureAwait(false);
             Over("done");
-            log.Info($"shard {options.Shard}: a failover was rehearsed, in {Stopwatch.GetElapsedTime(began).TotalSeconds:0.0} s ({stages})");
+            log.Info($"shard {options.Shard}: a failover was rehearsed, in {Stopwatch.GetElapsedTime(began).TotalSeconds:0.0} s "
+                + $"({stages})");
         }
         catch (Exception e) when (!stop.IsCancellationRequested)
         {
             // Nothing depends on it.
             Over("failed");
-            log.Warn($"shard {options.Shard}: a failover could not be rehearsed, and the first one takes longer: {(e is OperationCanceledException ? $"it was not over in {Limit.TotalSeconds} s" : e.Message)}");
+            log.Warn($"shard {options.Shard}: a failover could not be rehearsed, and the first one takes longer: "
+                + $"{(e is OperationCanceledException ? $"it was not over in {Limit.TotalSeconds} s" : e.Message)}");
         }
         finally
         {

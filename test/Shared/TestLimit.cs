@@ -58,7 +58,8 @@ internal sealed class TestLimitAttribute : BeforeAfterTestAttribute
         }
 
         if (Stopwatch.GetElapsedTime(Volatile.Read(ref s_lastEvent)) < s_limit) { return; }
-        End($"a set-up, a disposal or a fixture [FAIL]: for {s_limit.TotalSeconds:0} s nothing has come behind {Volatile.Read(ref s_lastName)}");
+        End($"a set-up, a disposal or a fixture [FAIL]: for {s_limit.TotalSeconds:0} s nothing has come behind "
+            + $"{Volatile.Read(ref s_lastName)}");
     }
 
     private static void End(string why)

@@ -11,10 +11,14 @@ namespace Slogger.Cli.Tests;
 internal sealed class FakeProxy : IDisposable
 {
     public const string Info =
-        "# Dpr\r\nmode:log\r\ncluster:default\r\nshard:0\r\nworldline:3\r\nopen_version:1205\r\ndurable_version:1203\r\ncommitted_version:1202\r\n"
-        + "version_interval_us:5000\r\nlag_marker_ms:0.4\r\nlag_log_ms:1.2\r\nlag_sync_ms:3.5\r\nlag_record_ms:0.2\r\nlog_bytes:1572864\r\nlog_tail_bytes:1048576\r\n"
-        + "checkpoint_last_unix:1000000000\r\ncheckpoint_last_bytes:734003200\r\nclients:12\r\nclients_dedicated:2\r\nops_per_sec:123456\r\n"
-        + "store:redis 127.0.0.1:6379\r\nstore_state:serving\r\nmetadata_state:available\r\nuptime_s:3725\r\nversion:0.1.0\r\nfuture_field:[x]\r\n";
+        "# Dpr\r\nmode:log\r\ncluster:default\r\nshard:0\r\nworldline:3\r\nopen_version:1205\r\ndurable_version:1203\r\n"
+        + "committed_version:1202\r\n"
+        + "version_interval_us:5000\r\nlag_marker_ms:0.4\r\nlag_log_ms:1.2\r\nlag_sync_ms:3.5\r\nlag_record_ms:0.2\r\n"
+        + "log_bytes:1572864\r\nlog_tail_bytes:1048576\r\n"
+        + "checkpoint_last_unix:1000000000\r\ncheckpoint_last_bytes:734003200\r\nclients:12\r\nclients_dedicated:2\r\n"
+        + "ops_per_sec:123456\r\n"
+        + "store:redis 127.0.0.1:6379\r\nstore_state:serving\r\nmetadata_state:available\r\nuptime_s:3725\r\nversion:0.1.0\r\n"
+        + "future_field:[x]\r\n";
 
     private readonly Socket _listener;
     private readonly Dictionary<string, string> _answers;

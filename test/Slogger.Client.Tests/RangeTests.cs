@@ -15,7 +15,8 @@ public sealed class RangeTests
         await using var second = new ScriptedProxy(1, r => Answer(r, "$1\r\n1\r\n")) { Partitions = "range" };
         // Partition 0 to the first, 1 and 2 to the second.
         first.Slots = second.Slots =
-            $"*2\r\n*3\r\n:0\r\n:0\r\n*3\r\n$9\r\n127.0.0.1\r\n:{first.Port}\r\n$1\r\nx\r\n*3\r\n:1\r\n:2\r\n*3\r\n$9\r\n127.0.0.1\r\n:{second.Port}\r\n$1\r\ny\r\n";
+            $"*2\r\n*3\r\n:0\r\n:0\r\n*3\r\n$9\r\n127.0.0.1\r\n:{first.Port}\r\n$1\r\nx\r\n*3\r\n:1\r\n:2\r\n*3\r\n$9\r\n127.0.0.1\r\n:"
+                + $"{second.Port}\r\n$1\r\ny\r\n";
         await using SloggerClient client = await SloggerClient.ConnectAsync(second.Endpoint);
         Assert.Equal(@"range:m,t\x0d\x0a", client.Partitions.ToString());
         await using SloggerSession session = client.OpenSession();

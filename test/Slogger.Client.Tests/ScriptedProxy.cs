@@ -55,7 +55,8 @@ internal sealed class ScriptedProxy : IAsyncDisposable
 
     private string Greeting(int more) =>
         string.Create(CultureInfo.InvariantCulture,
-            $"*{6 + more + (Partitions is null ? 0 : 2)}\r\n$7\r\ncluster\r\n$1\r\nc\r\n$5\r\nshard\r\n:{_shard}\r\n$9\r\nworldline\r\n:{WorldLine}\r\n")
+            $"*{6 + more + (Partitions is null ? 0 : 2)}\r\n$7\r\ncluster\r\n$1\r\nc\r\n$5\r\nshard\r\n:{_shard}\r\n$9\r\nworldline\r\n:"
+                + $"{WorldLine}\r\n")
         + (Partitions is null ? ""
         : string.Create(CultureInfo.InvariantCulture, $"$10\r\npartitions\r\n${Partitions.Length}\r\n{Partitions}\r\n"));
 

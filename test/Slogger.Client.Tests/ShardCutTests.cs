@@ -116,7 +116,8 @@ public sealed class ShardCutTests
     private static Task<SloggerClient> ConnectAsync(ScriptedProxy first, ScriptedProxy second)
     {
         first.Slots = second.Slots =
-            $"*2\r\n*3\r\n:0\r\n:8191\r\n*3\r\n$9\r\n127.0.0.1\r\n:{first.Port}\r\n$1\r\nx\r\n*3\r\n:8192\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{second.Port}\r\n$1\r\ny\r\n";
+            $"*2\r\n*3\r\n:0\r\n:8191\r\n*3\r\n$9\r\n127.0.0.1\r\n:{first.Port}"
+                + $"\r\n$1\r\nx\r\n*3\r\n:8192\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{second.Port}\r\n$1\r\ny\r\n";
         return SloggerClient.ConnectAsync(first.Endpoint);
     }
 }

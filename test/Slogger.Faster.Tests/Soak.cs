@@ -58,7 +58,8 @@ internal sealed class Soak(FasterStore store)
             FasterStatistics now = store.Statistics();
             long operations = _operations.Sum();
             bounded &= now.LogBytes <= now.LogBytesMax && now.DiskBytes <= diskMax;
-            Console.WriteLine($"{clock.Elapsed.TotalSeconds:0}, {(operations - before) / report.Elapsed.TotalSeconds:0}, {commits}, {now.Keys}, {now.LiveBytes >> 20}, {now.LogBytes >> 20}, {now.LogBytesMax >> 20}, {now.DiskBytes >> 20}, "
+            Console.WriteLine($"{clock.Elapsed.TotalSeconds:0}, {(operations - before) / report.Elapsed.TotalSeconds:0}, {commits}, "
+                + $"{now.Keys}, {now.LiveBytes >> 20}, {now.LogBytes >> 20}, {now.LogBytesMax >> 20}, {now.DiskBytes >> 20}, "
                 + $"{Environment.WorkingSet >> 20}, {now.CompactedBytes >> 20}, {now.LastCommit.TotalMilliseconds:0.0}");
             before = operations;
             report.Restart();

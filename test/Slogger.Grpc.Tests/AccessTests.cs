@@ -189,7 +189,8 @@ public sealed class AccessTests : IDisposable
             using X509Certificate2 certificate = intermediate.Issue(Authority.ServerUse);
             string pem = Path.Combine(directory, "server.pem"), authority = Path.Combine(directory, "ca.pem");
             await File.WriteAllTextAsync(
-                pem, $"{certificate.ExportCertificatePem()}\n{certificate.GetECDsaPrivateKey()!.ExportPkcs8PrivateKeyPem()}\n{intermediate.Certificate.ExportCertificatePem()}\n");
+                pem, $"{certificate.ExportCertificatePem()}\n{certificate.GetECDsaPrivateKey()!.ExportPkcs8PrivateKeyPem()}\n"
+                    + $"{intermediate.Certificate.ExportCertificatePem()}\n");
             await File.WriteAllTextAsync(authority, _ours.Certificate.ExportCertificatePem());
             GrpcTls server = GrpcTls.Load(pem, null, null);
             GrpcChannelOptions client = new() { Tls = GrpcTls.Load(null, null, authority) };

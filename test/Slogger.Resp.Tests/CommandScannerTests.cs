@@ -21,8 +21,10 @@ public sealed unsafe class CommandScannerTests(ITestOutputHelper output)
         "*1xy*1\r\n$4\r\nPINGxy",
         "*1\r\n$4\rxPINGab*2\r\n$3\r\nGET\r\n$0\r\n\r\n",
         "*2\r\n$3\r\nGET\r\n$13\r\n$3\r\n*1\r\nabc\r\n\r\n",
-        "*2\r\n$3\r\nGET\r\n$100\r\n0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\r\n",
-        "*12\r\n$4\r\nMGET\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n$1\r\n5\r\n$1\r\n6\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n$1\r\na\r\n$1\r\nb\r\n",
+        "*2\r\n$3\r\nGET\r\n$100\r\n"
+            + "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\r\n",
+        "*12\r\n$4\r\nMGET\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n$1\r\n5\r\n$1\r\n6\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n$1\r\n"
+            + "a\r\n$1\r\nb\r\n",
         "*x\r\n", "*1x\r\n$4\r\nPING\r\n", "*01\r\n$4\r\nPING\r\n", "*+1\r\n$4\r\nPING\r\n", "*-0\r\n", "*\r\n", "* 1\r\n", "*-\r\n",
             "*1 \r\n",
         "*2147483648\r\n", "*9223372036854775807\r\n", "*9223372036854775808\r\n", "*-9223372036854775809\r\n",

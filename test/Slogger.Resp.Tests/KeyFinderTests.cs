@@ -141,7 +141,8 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
         string[] expected = reply is List<object?> keys ? [.. keys.Cast<string>().Order(StringComparer.Ordinal)] : [];
         string[]? found = Keys(request);
         Assert.True(found is not null && expected.SequenceEqual(found),
-            $"{string.Join(' ', request)}: expected {string.Join(' ', expected)}, found {(found is null ? "unknown" : string.Join(' ', found))}");
+            $"{string.Join(' ', request)}: expected {string.Join(' ', expected)}, found "
+                + $"{(found is null ? "unknown" : string.Join(' ', found))}");
     }
 
     private static string[] Split(string request) => [.. request.Split(' ').Select(a => a == "''" ? "" : a)];

@@ -17,7 +17,8 @@ internal sealed partial class Cluster
     public void OnMoveChanged(MoveChange change, ChangeOutcome outcome)
     {
         Count($"move: {outcome} {change.Next}{(IsSettling ? ", at rest" : "")}");
-        if (IsTraced) Note($"SQL: move {change.Move.Number}, {change.State} to {change.Next} {change.Version} by shard {change.By}: {outcome}");
+        if (IsTraced) Note($"SQL: move {change.Move.Number}, {change.State} to {change.Next} {change.Version} by shard {change.By}: "
+            + $"{outcome}");
         if (!Settings.Faults || outcome != ChangeOutcome.Applied || IsSettling || !Dice(change.Next == MoveState.Landed ? 6 : 24)) return;
         SlotMove? row = Sql.Owners.Moves.FirstOrDefault(m => m.Id.Number == change.Move.Number);
         _failsNext = row is null ? null : Hosts[Dice(2) ? row.From.Number : row.To.Number];
@@ -71,7 +72,8 @@ internal sealed partial class Cluster
     {
         if (!Sql.PlanMove(Keys.SlotsOf(key, count), to)) return;
         Count(Sql.Owners.Moves.Length > 1 ? "move planned beside another" : "move planned");
-        if (IsTraced) Note($"move {Sql.Owners.Moves[^1].Id.Number} is planned: key {key}+{count} from shard {Sql.Owners.Moves[^1].From} to {to}");
+        if (IsTraced) Note($"move {Sql.Owners.Moves[^1].Id.Number} is planned: key {key}+{count} from shard {Sql.Owners.Moves[^1].From} "
+            + $"to {to}");
     }
 
     private void CancelMove(MoveId move)

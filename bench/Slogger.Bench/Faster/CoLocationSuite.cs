@@ -129,7 +129,8 @@ internal sealed class CoLocationSuite(BenchOptions options, Results results)
                 double ratio = Statistics.Median(pairs.Select(p => p.Session / p.Store)), more =
                     Statistics.Median(pairs.Select(p => threads * 1e9 * ((1 / p.Session) - (1 / p.Store))));
                 lines.Add(string.Create(CultureInfo.InvariantCulture,
-                    $"| {threads} | {law} | {Statistics.Median(pairs.Select(p => p.Store)) / 1e6:0.00} | {Statistics.Median(pairs.Select(p => p.Session)) / 1e6:0.00} | {ratio:0.00} | {more:0} |"));
+                    $"| {threads} | {law} | {Statistics.Median(pairs.Select(p => p.Store)) / 1e6:0.00} | "
+                        + $"{Statistics.Median(pairs.Select(p => p.Session)) / 1e6:0.00} | {ratio:0.00} | {more:0} |"));
                 Console.WriteLine("  " + lines[^1]);
                 results.Add(Figure.Information(Suite, $"shard {what}: local session of the store, {threads} threads, {law}", ratio, ""));
             }

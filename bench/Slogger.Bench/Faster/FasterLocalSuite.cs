@@ -59,7 +59,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
 
         List<string> lines = ["| contestant | M ops/s | of plain FASTER | of the store without commits |", "| --- | ---: | ---: | ---: |"];
         lines.AddRange(s_contestants.Select(
-            c => $"| {c} | {Statistics.Median(rates[c]) / 1e6:0.00} | {Ratio(rates, c, s_contestants[0]):0.00} | {Ratio(rates, c, s_contestants[1]):0.00} |"));
+            c => $"| {c} | {Statistics.Median(rates[c]) / 1e6:0.00} | {Ratio(rates, c, s_contestants[0]):0.00} | "
+                + $"{Ratio(rates, c, s_contestants[1]):0.00} |"));
         results.AddTable($"{Suite}: YCSB-A, {size} B, {law}, {Threads} threads, {_keys} keys, {rounds} rounds of {seconds} s", lines);
         foreach (string line in lines) Console.WriteLine("  " + line);
         double ratio = Ratio(rates, s_contestants[2], s_contestants[1]);
@@ -99,7 +100,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
 
         latencies.Sort();
         if (latencies.Count == 0) throw new BenchException("no commit was made: the machine is too busy");
-        lines.Add($"| {what} | {done / 1e6:0.00} | {latencies.Count} | {latencies[latencies.Count / 2]:0.0} | {latencies[latencies.Count * 99 / 100]:0.0} |");
+        lines.Add($"| {what} | {done / 1e6:0.00} | {latencies.Count} | {latencies[latencies.Count / 2]:0.0} | "
+            + $"{latencies[latencies.Count * 99 / 100]:0.0} |");
         results.Add(Figure.AtMost(Suite, $"commit latency p50, {what}", latencies[latencies.Count / 2], "ms", goalMs));
         return done;
     }
@@ -134,7 +136,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
         for (double second = 0; second < 9; second += 0.25)
         {
             int failed = failures.Count(f => f >= second && f < second + 0.25);
-            lines.Add($"| {second:0.00} | {RateIn(timeline, second, second + 0.25) / 1e6:0.00} | {string.Join(' ', Enumerable.Repeat("failure", failed))} |");
+            lines.Add($"| {second:0.00} | {RateIn(timeline, second, second + 0.25) / 1e6:0.00} | "
+                + $"{string.Join(' ', Enumerable.Repeat("failure", failed))} |");
         }
 
         results.AddTable($"{Suite}: throughput each 250 ms around failures, 8 B, Zipf 0.99, commits each 100 ms", lines);

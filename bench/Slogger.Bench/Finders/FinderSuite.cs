@@ -44,7 +44,8 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
                 using CountingRelay relay = new(postgres.Port);
                 Outcome outcome = MeasureAsync(relay, shards, finder, seconds, directory).GetAwaiter().GetResult();
                 found.Add(outcome);
-                Console.WriteLine($"  {shards,4} shards, {finder,-11}: {outcome.Statements:0} statements/s, {outcome.Bytes / 1024:0} KB/s, commit p50 {outcome.P50Ms:0.0} ms, p99 {outcome.P99Ms:0.0} ms, {outcome.Behind:0.0} versions behind");
+                Console.WriteLine($"  {shards,4} shards, {finder,-11}: {outcome.Statements:0} statements/s, {outcome.Bytes / 1024:0} "
+                    + $"KB/s, commit p50 {outcome.P50Ms:0.0} ms, p99 {outcome.P99Ms:0.0} ms, {outcome.Behind:0.0} versions behind");
             }
         }
 
@@ -57,7 +58,8 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
             + "durable and not in the cut |", "| ---: | --- | ---: | ---: | ---: | ---: | ---: |"];
         lines.AddRange(found.Select(
             o => $"| {o.Shards} | {o.Finder} | {o.Statements:0} | {o.Bytes / 1024:0} | {o.P50Ms:0.0} | {o.P99Ms:0.0} | {o.Behind:0.0} |"));
-        results.AddTable($"{Suite} ({seconds} s each, versions of {Interval.TotalMilliseconds} ms, one shard of all {SlowUs / 1000} ms slow)", lines);
+        results.AddTable($"{Suite} ({seconds} s each, versions of {Interval.TotalMilliseconds} ms, one shard of all {SlowUs / 1000} "
+            + "ms slow)", lines);
         foreach (IGrouping<int, Outcome> of in found.GroupBy(o => o.Shards))
         {
             Outcome? exact = of.FirstOrDefault(o => o.Finder == "exact"), hybrid = of.FirstOrDefault(o => o.Finder == "hybrid");

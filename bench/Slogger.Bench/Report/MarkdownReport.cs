@@ -9,7 +9,8 @@ internal static class MarkdownReport
     {
         var text = new StringBuilder();
         text.AppendLine($"# {results.Machine.Date}: `{results.CommandLine}`").AppendLine();
-        text.AppendLine($"- machine: {results.Machine.Cpu}, {results.Machine.Cores} cores, {results.Machine.MemoryGb} GB, Linux {results.Machine.Kernel}");
+        text.AppendLine($"- machine: {results.Machine.Cpu}, {results.Machine.Cores} cores, {results.Machine.MemoryGb} GB, Linux "
+            + $"{results.Machine.Kernel}");
         text.AppendLine($"- versions: {string.Join("; ", results.Machine.Versions.Select(v => $"{v.Key}: {v.Value}"))}");
         if (results.Samples.Count > 0)
         {

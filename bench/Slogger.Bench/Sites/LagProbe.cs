@@ -35,7 +35,9 @@ internal static class LagProbe
         var samples = new List<LagSample>();
         var random = new Random(port);
         byte[] request = Encoding.ASCII.GetBytes(
-            $"*3\r\n$3\r\nSET\r\n${key.Length}\r\n{key}\r\n$1\r\n1\r\n*3\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n*1\r\n$13\r\nDPR.COMMITTED\r\n*4\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n$6\r\nBACKUP\r\n");
+            $"*3\r\n$3\r\nSET\r\n${key.Length}\r\n{key}"
+                + "\r\n$1\r\n1\r\n*3\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n*1\r\n$13\r\nDPR.COMMITTED\r\n*4\r\n$8\r\n"
+                + "DPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n$6\r\nBACKUP\r\n");
         long began = Stopwatch.GetTimestamp();
         Socket? socket = null;
         try

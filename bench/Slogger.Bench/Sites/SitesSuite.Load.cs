@@ -85,8 +85,11 @@ internal sealed partial class SitesSuite
             f => string.Create(CultureInfo.InvariantCulture, $"| {f.Key}, full load | {Statistics.Median(f.Value):0} |")));
         lines.AddRange(half.Select(
             h => string.Create(CultureInfo.InvariantCulture,
-                $"| {h.Key}, paced at {rate:0} | {Statistics.Median(h.Value.Select(r => r.AchievedPerSecond)):0} (p50 {Statistics.Median(h.Value.Select(r => r.Requests.P50Us)):0} us, p99 {Statistics.Median(h.Value.Select(r => r.Requests.P99Us)):0} us) |")));
-        results.AddTable($"{Suite}: what shipping costs the primary, {Rounds} rounds of {Seconds} s; all on {Environment.ProcessorCount} cores", lines);
+                $"| {h.Key}, paced at {rate:0} | {Statistics.Median(h.Value.Select(r => r.AchievedPerSecond)):0} (p50 "
+                    + $"{Statistics.Median(h.Value.Select(r => r.Requests.P50Us)):0} us, p99 "
+                    + $"{Statistics.Median(h.Value.Select(r => r.Requests.P99Us)):0} us) |")));
+        results.AddTable($"{Suite}: what shipping costs the primary, {Rounds} rounds of {Seconds} s; all on "
+            + $"{Environment.ProcessorCount} cores", lines);
     }
 
     // Closed loop, one request on each connection at a time, all to one shard.
@@ -150,7 +153,8 @@ internal sealed partial class SitesSuite
             (double perSecond, double silent, IReadOnlyList<(string, double)> course) =
                 Stream(pair.PrimaryPort(0), pair.Key(0, "stream"), Seconds);
             lines.Add(string.Create(CultureInfo.InvariantCulture,
-                $"| {pieces} | {window} | {budget} | {compression} | {perSecond:0} | {silent:P0} | {(pair.Links[0].Bytes - carried) / (perSecond * Seconds):0} |"));
+                $"| {pieces} | {window} | {budget} | {compression} | {perSecond:0} | {silent:P0} | "
+                    + $"{(pair.Links[0].Bytes - carried) / (perSecond * Seconds):0} |"));
             Console.WriteLine("  " + lines[^1]);
             if (pieces == 30 && budget != "4gb")
             {
@@ -169,7 +173,8 @@ internal sealed partial class SitesSuite
         var random = new Random(1);
         byte[][] requests = [.. Enumerable.Range(0, 256)
             .Select(_ => Encoding.ASCII.GetBytes(
-                $"*3\r\n$3\r\nSET\r\n${tag.Length}\r\n{tag}\r\n$1024\r\n{new string(random.GetItems<char>("abcdefghijklmnopqrstuvwxyz012345", 1024))}\r\n"))];
+                $"*3\r\n$3\r\nSET\r\n${tag.Length}\r\n{tag}\r\n$1024\r\n"
+                    + $"{new string(random.GetItems<char>("abcdefghijklmnopqrstuvwxyz012345", 1024))}\r\n"))];
         var answered = new System.Collections.Concurrent.ConcurrentBag<double>();
         long began = Stopwatch.GetTimestamp();
         Task[] clients = [.. Enumerable.Range(0, 16).Select(c => Task.Factory.StartNew(() =>

@@ -36,7 +36,8 @@ internal sealed partial class SitesSuite
             string.Create(CultureInfo.InvariantCulture, $"{name}={of.At(0.05):0},{name}-tail={of.Mean - of.At(0.05):0}");
         string costs = string.Create(
             CultureInfo.InvariantCulture,
-                $"{Both("marker", marker)},{Both("sync", sync)},{Both("record", record)},message={way.Mean / 4:0},local={way.Mean / 2:0},report={report:0.0},tell={tell:0.0}");
+                $"{Both("marker", marker)},{Both("sync", sync)},{Both("record", record)},message={way.Mean / 4:0},local={way.Mean / 2:0}"
+                    + $",report={report:0.0},tell={tell:0.0}");
         var lines = new List<string> { "| step | mean us | p5 | p50 | p99 |", "| --- | ---: | ---: | ---: | ---: |" };
         foreach ((string name, Sorted of) in ((string, Sorted)[])[("marker: SPUBLISH to Redis and its answer", marker),
             ("sync of the version log", sync), ("cut recorded in PostgreSQL", record), ("message to another process and its answer", way)])

@@ -87,7 +87,9 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
                 double[] Lag(LagSample sample, long since) => watch.CameTo(sample.Version) is { } at
                     ? [((at - since) * 1000.0 / Stopwatch.Frequency) - oneWay] : [];
                 lines.Add(string.Create(CultureInfo.InvariantCulture,
-                    $"| {shards}, {oneWay} ms | {all.Count} | {commit.Mean:0.00} | {commit.At(0.5):0.00} | {commit.At(0.99):0.00} | {commit.At(1):0.00} | {reply.Mean:0.00} | {reply.At(0.99):0.00} | {answer.At(0.5):0.00} | {answer.At(0.99):0.00} | {heard.Mean:0.00} |"));
+                    $"| {shards}, {oneWay} ms | {all.Count} | {commit.Mean:0.00} | {commit.At(0.5):0.00} | {commit.At(0.99):0.00} | "
+                        + $"{commit.At(1):0.00} | {reply.Mean:0.00} | {reply.At(0.99):0.00} | {answer.At(0.5):0.00} | "
+                        + $"{answer.At(0.99):0.00} | {heard.Mean:0.00} |"));
                 Console.WriteLine("  " + lines[^1]);
                 string what = string.Create(CultureInfo.InvariantCulture, $"{shards} shards, {oneWay} ms one way");
                 results.Add(Figure.AtMost(Suite, $"lag from the commit, mean, {what}", commit.Mean, "ms", 1.0,
@@ -128,7 +130,8 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
             if (result is { } r && r.AchievedPerSecond < rate * 0.9) { break; }
         }
 
-        results.AddTable($"{Suite}: lag at rising load of one of two shards, both sites and the load on {Environment.ProcessorCount} cores", [.. lines, "", .. TextPlot.Bars("SET/s", "mean lag in ms", plot)]);
+        results.AddTable($"{Suite}: lag at rising load of one of two shards, both sites and the load on "
+            + $"{Environment.ProcessorCount} cores", [.. lines, "", .. TextPlot.Bars("SET/s", "mean lag in ms", plot)]);
     }
 
     // ---- 7.6: failover ----
@@ -161,7 +164,8 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
                 ? double.Parse(m.Groups[1].Value, CultureInfo.InvariantCulture)
                 : throw new BenchException($"slogger failover does not say how long it took:\n{said}");
             lines.Add(string.Create(CultureInfo.InvariantCulture,
-                $"| {round + 1} | {open[^1]:0.0} | {serving[^1]:0.0} | {whole[^1]:0} | {said.Split('\n').FirstOrDefault(l => l.Contains("stages", StringComparison.Ordinal))?.Trim()} |"));
+                $"| {round + 1} | {open[^1]:0.0} | {serving[^1]:0.0} | {whole[^1]:0} | "
+                    + $"{said.Split('\n').FirstOrDefault(l => l.Contains("stages", StringComparison.Ordinal))?.Trim()} |"));
             Console.WriteLine("  " + lines[^1]);
         }
 

@@ -83,8 +83,10 @@ internal sealed class CommitSuite(BenchOptions options, Results results)
         }
 
         double Ms(Func<PacedResult, double> us) => Statistics.Median(runs.Select(us)) / 1e3;
-        lines.Add($"| {on.Name}, {title} | {Statistics.Median(runs.Select(r => r.AchievedPerSecond)):0} | {runs.Sum(r => r.Commits.Count)} | {Ms(r => r.Commits.P50Us):0.00} "
-            + $"| {Ms(r => r.Commits.P90Us):0.00} | {Ms(r => r.Commits.P99Us):0.00} | {Ms(r => r.Commits.P999Us):0.00} | {Ms(r => r.Commits.MaxUs):0.00} | {Ms(r => r.Requests.P99Us):0.00} |");
+        lines.Add($"| {on.Name}, {title} | {Statistics.Median(runs.Select(r => r.AchievedPerSecond)):0} | "
+            + $"{runs.Sum(r => r.Commits.Count)} | {Ms(r => r.Commits.P50Us):0.00} "
+            + $"| {Ms(r => r.Commits.P90Us):0.00} | {Ms(r => r.Commits.P99Us):0.00} | {Ms(r => r.Commits.P999Us):0.00} | "
+            + $"{Ms(r => r.Commits.MaxUs):0.00} | {Ms(r => r.Requests.P99Us):0.00} |");
         Console.WriteLine("  " + lines[^1]);
         (double? p50Goal, double? p99Goal) = !withGoals ? (null, null) : on.Name switch
         {
@@ -123,6 +125,7 @@ internal sealed class CommitSuite(BenchOptions options, Results results)
         }
 
         File.Delete(file);
-        return $"p50 {histogram.QuantileNs(0.5) / 1e6:0.00} ms, p99 {histogram.QuantileNs(0.99) / 1e6:0.00} ms, max {histogram.MaxNs / 1e6:0.00} ms";
+        return $"p50 {histogram.QuantileNs(0.5) / 1e6:0.00} ms, p99 {histogram.QuantileNs(0.99) / 1e6:0.00} ms, max "
+            + $"{histogram.MaxNs / 1e6:0.00} ms";
     }
 }

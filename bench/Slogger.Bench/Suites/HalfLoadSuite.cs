@@ -67,7 +67,8 @@ internal sealed class HalfLoadSuite(BenchOptions options, Results results)
         foreach (IGrouping<string, (string Label, PacedResult Result)> g in runs.GroupBy(r => r.Label))
         {
             double Median(Func<PacedResult, double> value) => Statistics.Median(g.Select(r => value(r.Result)));
-            lines.Add($"| {operation}, {g.Key} | {Median(r => r.AchievedPerSecond):0} | {Median(r => r.Requests.MeanUs):0} | {Median(r => r.Requests.P50Us):0} "
+            lines.Add($"| {operation}, {g.Key} | {Median(r => r.AchievedPerSecond):0} | {Median(r => r.Requests.MeanUs):0} | "
+                + $"{Median(r => r.Requests.P50Us):0} "
                 + $"| {Median(r => r.Requests.P99Us):0} | {Median(r => r.Requests.P999Us):0} | {Median(r => r.Lateness.P99Us):0} |");
             Console.WriteLine("  " + lines[^1]);
         }

@@ -16,7 +16,8 @@ internal sealed class MemorySuite(BenchOptions options, Results results)
 
     public void Run()
     {
-        Console.WriteLine($"\n== {Suite}: {options.IdleConnections} idle connections; full load for {options.Duration.TotalMinutes:0.#} min");
+        Console.WriteLine($"\n== {Suite}: {options.IdleConnections} idle connections; full load for "
+            + $"{options.Duration.TotalMinutes:0.#} min");
         string[] proxies = [.. options.Cases ?? ["haproxy", "nutcracker", "none", "log5", .. options.Extra.Select(e => e.Label)]];
         var lines = new List<string> { "| idle connections | proxy, MB before | after | KB per connection | Redis, KB per connection | "
             + "CPU of the idle proxy, cores |", "| --- | ---: | ---: | ---: | ---: | ---: |" };
@@ -93,7 +94,8 @@ internal sealed class MemorySuite(BenchOptions options, Results results)
             long proxyAfter = ProcFs.ResidentBytes(on.Proxy.Pid), redisAfter = ProcFs.ResidentBytes(on.Redis.Pid);
             double perConnectionKb = (proxyAfter - proxyBefore) / 1024.0 / options.IdleConnections;
             double redisKb = (redisAfter - redisBefore) / 1024.0 / options.IdleConnections;
-            lines.Add($"| {on.Name} | {proxyBefore / 1048576.0:0.0} | {proxyAfter / 1048576.0:0.0} | {perConnectionKb:0.0} | {redisKb:0.0} | {idleCores:0.000} |");
+            lines.Add($"| {on.Name} | {proxyBefore / 1048576.0:0.0} | {proxyAfter / 1048576.0:0.0} | {perConnectionKb:0.0} | "
+                + $"{redisKb:0.0} | {idleCores:0.000} |");
             Console.WriteLine("  " + lines[^1]);
             string figure = $"memory per idle connection, {on.Name}";
             results.Add(on.Spec.Kind == CaseKind.Slogger ? Figure.AtMost(Suite, figure, perConnectionKb, "KB", 16)
@@ -155,7 +157,8 @@ internal sealed class MemorySuite(BenchOptions options, Results results)
         double seconds = Stopwatch.GetElapsedTime(start).TotalSeconds;
         double Mean(int fifth) => sizes.Where(s => (int)(s.Seconds / seconds * 5) == fifth).Select(s => s.Mb).DefaultIfEmpty(double.NaN)
             .Average();
-        lines.Add($"| {on.Name}, SET and GET in turn, 50 clients, P={pipeline} | {operations / seconds:0} | {string.Join(" | ", Enumerable.Range(0, 5).Select(i => $"{Mean(i):0.0}"))} | {sizes.Max(s => s.Mb):0.0} |");
+        lines.Add($"| {on.Name}, SET and GET in turn, 50 clients, P={pipeline} | {operations / seconds:0} | "
+            + $"{string.Join(" | ", Enumerable.Range(0, 5).Select(i => $"{Mean(i):0.0}"))} | {sizes.Max(s => s.Mb):0.0} |");
         Console.WriteLine("  " + lines[^1]);
         results.Add(Figure.AtMost(Suite, $"resident size, last fifth over second fifth of {seconds / 60:0.#} min, {on.Name}",
             Mean(4) / Mean(1), "", 1.05, note));

@@ -25,7 +25,8 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
     public void Run()
     {
         int rounds = options.Rounds ?? 5;
-        Console.WriteLine($"\n== {Suite}: 2 shards, {options.RestoreKeys} keys of {ValueBytes} B each, {RatePerShard} SET/s each, {rounds} rounds");
+        Console.WriteLine($"\n== {Suite}: 2 shards, {options.RestoreKeys} keys of {ValueBytes} B each, {RatePerShard} SET/s each, "
+            + $"{rounds} rounds");
         foreach (string method in (string[])["in-place", "full"])
         {
             if (options.Cases is null || options.Cases.Contains(method)) { Measure(method, rounds); }

@@ -147,8 +147,10 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
             string ratio = contestants.Length == 1 ? " | "
                 : $"{Statistics.Median(ratios):0.00} | {ratios.Min():0.00} to {ratios.Max():0.00}";
             lines.Add(isThroughput
-                ? $"| {contestant.Name} | {Statistics.Median(all.Select(m => m.OperationsPerSecond)) / 1e3:0} | {ratio} | {Statistics.Median(all.Select(m => m.AllocatedBytesPerOperation)):0} |"
-                : $"| {contestant.Name} | {Statistics.Median(all.Select(m => m.P50Us)):0} | {Statistics.Median(all.Select(m => m.P99Us)):0} | {ratio} |");
+                ? $"| {contestant.Name} | {Statistics.Median(all.Select(m => m.OperationsPerSecond)) / 1e3:0} | {ratio} | "
+                    + $"{Statistics.Median(all.Select(m => m.AllocatedBytesPerOperation)):0} |"
+                : $"| {contestant.Name} | {Statistics.Median(all.Select(m => m.P50Us)):0} | "
+                    + $"{Statistics.Median(all.Select(m => m.P99Us)):0} | {ratio} |");
             Console.WriteLine("  " + lines[^1]);
         }
 

@@ -25,7 +25,8 @@ internal sealed class ThroughputSuite(BenchOptions options, Results results)
 
     public void Run(ThroughputPlan plan)
     {
-        Console.WriteLine($"\n== {plan.Name}: {plan.Layout.ToString().ToLowerInvariant()}, {plan.Cells.Count} cells, {plan.Rounds} rounds of {plan.RunSeconds} s");
+        Console.WriteLine($"\n== {plan.Name}: {plan.Layout.ToString().ToLowerInvariant()}, {plan.Cells.Count} cells, {plan.Rounds} rounds "
+            + $"of {plan.RunSeconds} s");
         using var fleet = new CaseFleet(options, plan.Layout, SuiteDirectory.Create(options, plan.Name));
         foreach (string name in plan.Cases)
         {
@@ -135,8 +136,10 @@ internal sealed class ThroughputSuite(BenchOptions options, Results results)
         {
             double Median(Func<Sample, double> value) => query.Median(label, cell, value);
             string ratio = query.Compare(label, "raw", cell) is { } r ? $"x raw {r.Median:0.00} [{r.Spread}]" : "";
-            Console.WriteLine($"  {label,-18} {Median(s => s.OperationsPerSecond) / 1e3,8:0.0} k/s  {ratio,-27} mean {Median(s => s.MeanMs):0.000} p50 {Median(s => s.P50Ms):0.000} "
-                + $"p99 {Median(s => s.P99Ms):0.000} ms  cpu/op proxy {Median(s => s.ProxyCpuUs):0.00} redis {Median(s => s.RedisCpuUs):0.00} us  noise {Median(s => s.NoiseCores):0.00}"
+            Console.WriteLine($"  {label,-18} {Median(s => s.OperationsPerSecond) / 1e3,8:0.0} k/s  {ratio,-27} mean "
+                + $"{Median(s => s.MeanMs):0.000} p50 {Median(s => s.P50Ms):0.000} "
+                + $"p99 {Median(s => s.P99Ms):0.000} ms  cpu/op proxy {Median(s => s.ProxyCpuUs):0.00} redis "
+                + $"{Median(s => s.RedisCpuUs):0.00} us  noise {Median(s => s.NoiseCores):0.00}"
                 + (query.IsNoisy(label, cell) ? " NOISY" : ""));
         }
     }

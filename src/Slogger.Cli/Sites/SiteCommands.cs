@@ -33,7 +33,8 @@ internal static class SiteCommands
             + "which loses nothing.",
             FailoverCommand.RunAsync),
         new(SwitchOverCommand.Name, "hand over to the backup site by plan, so that nothing is lost", SwitchOverCommand.Options,
-            [$"switchover --metadata \"postgres:Host=db1;Database=slogger\" --backup-metadata \"postgres:Host=db2;Database=slogger\" {Secret}", "switchover --call-off --metadata ... --backup-metadata ..."],
+            ["switchover --metadata \"postgres:Host=db1;Database=slogger\" --backup-metadata \"postgres:Host=db2;Database=slogger\" "
+                + $"{Secret}", "switchover --call-off --metadata ... --backup-metadata ..."],
             "The primary holds all operations of its clients; when everything that was done is in a recorded cut that the backup holds, "
             + "the backup takes over, and the primary's processes end. Clients connect to the backup then. If that is not so in time it "
             + "is called off, and clients of the primary go on with a delay behind them. If the command is interrupted, or killed, the "

@@ -86,7 +86,8 @@ internal static class SiteStatus
             default:
                 int missing = Enumerable.Range(0, shards).FirstOrDefault(s => ShippedOf(answers, s).Status is null, -1);
                 return missing < 0 ? null
-                    : CommandResult.Failed($"of the primary's shard {missing} it is not known whether it serves: {Missing(ShippedOf(answers, missing).Of, ServeProcess)}", "see what is said of each shard");
+                    : CommandResult.Failed($"of the primary's shard {missing} it is not known whether it serves: "
+                        + $"{Missing(ShippedOf(answers, missing).Of, ServeProcess)}", "see what is said of each shard");
         }
     }
 
@@ -98,7 +99,9 @@ internal static class SiteStatus
         { Role: SiteRole.Primary } => "primary",
         { Role: SiteRole.Backup } => "backup",
         { Role: SiteRole.FailingOver, Final: { } final } =>
-            $"taking over at {final}: {Enumerable.Range(0, state.Shards).Count(s => state.StreamsOf(new(s)).All(i => state.Streams[i].IsOpen))} of {state.Shards} shards are open",
+            $"taking over at {final}: "
+                + $"{Enumerable.Range(0, state.Shards).Count(s => state.StreamsOf(new(s)).All(i => state.Streams[i].IsOpen))} of "
+                + $"{state.Shards} shards are open",
         { Role: SiteRole.FailingOver } => "taking over: not decided yet",
         { Role: SiteRole.HandingOver } => $"primary, handing over (switch-over {state.HandOver.Number}): clients are held",
         _ => "deposed: slogger seed makes it a backup",

@@ -99,7 +99,9 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
                     return await SwitchedAsync(stop).ConfigureAwait(false);
                 case SwitchOverStep.Done:
                     return limit == TimeSpan.Zero ? CalledOff()
-                        : CommandResult.Failed($"the switch-over was called off: it waited for {(_waitsFor.Length > 0 ? _waitsFor : "the backup")}. Clients of the primary go on", "slogger status --site shows both sites; give the command again, or with a longer --within");
+                        : CommandResult.Failed("the switch-over was called off: it waited for "
+                            + $"{(_waitsFor.Length > 0 ? _waitsFor : "the backup")}. Clients of the primary go on", "slogger status "
+                            + "--site shows both sites; give the command again, or with a longer --within");
                 default:
                     throw new UnreachableException();
             }

@@ -295,7 +295,8 @@ public sealed class ShardLifecycle
                             yield return new(LifecycleStepKind.Locate) { At = At(new(current, branch)), WorldLine = current };
                             if (_located is not { } below)
                             {
-                                yield return Refusal($"shard {_options.Shard}: world-line {line} branches at version {branch}, which {_options.Log} cannot be restored to.");
+                                yield return Refusal($"shard {_options.Shard}: world-line {line} branches at version {branch}, which "
+                                    + $"{_options.Log} cannot be restored to.");
                                 yield break;
                             }
                             start = below;

@@ -116,7 +116,8 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
                         + "owner at a time.";
             foreach (SlotMove move in Moves)
                 if (move.Slots.Any(s => s.Overlaps(range)))
-                    error ??= $"Slots {range} are part of move {move.Id.Number} from shard {move.From} to shard {move.To}, which is not finished.";
+                    error ??= $"Slots {range} are part of move {move.Id.Number} from shard {move.From} to shard {move.To}, which is not "
+                        + "finished.";
         }
 
         SlotMove planned = new(new(Revision.Next.Number), slots, from, to, MoveState.Planned, Version.Zero, Version.Zero, Revision.Next);

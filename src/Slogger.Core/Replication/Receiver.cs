@@ -364,7 +364,8 @@ public sealed class Receiver
             // The primary has gone back behind the seed, which no cut had come to yet: what it holds is void.
             if (_start.Counts || _isCounted)
                 throw new BrokenInvariantException(
-                    $"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at {_start.Base}");
+                    $"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at "
+                        + $"{_start.Base}");
             NeedSeed($"world-line {piece.To.WorldLine} keeps less than what it was seeded with", effects);
             return;
         }

@@ -51,7 +51,8 @@ public sealed partial class ClientSession
         _ = ViewOf(new(shard));
         if (branch >= CutOf(shard)) return;
         throw new BrokenInvariantException(
-            $"I2, I3: session {Id}, shard {shard}: world-line {next} branches off at version {branch}, but version {CutOf(shard)} of world-line {WorldLine} was reported as committed.");
+            $"I2, I3: session {Id}, shard {shard}: world-line {next} branches off at version {branch}, but version {CutOf(shard)} of "
+                + $"world-line {WorldLine} was reported as committed.");
     }
 
     /// <summary>The branch is the first cut of the new world-line: decides by it, and goes on above it.</summary>

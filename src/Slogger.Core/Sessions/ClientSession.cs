@@ -150,7 +150,8 @@ public sealed partial class ClientSession
 
             if (latest < Version.Max(batch.Lower, Version.Zero.Next))
                 throw new BrokenInvariantException(
-                    $"I1: session {Id}: shard {shard} says that {batch.Range} was executed up to version {latest}, although version {batch.Lower} had been seen before.");
+                    $"I1: session {Id}: shard {shard} says that {batch.Range} was executed up to version {latest}, although version "
+                        + $"{batch.Lower} had been seen before.");
             _pending.RemoveRange(i, 1);
             Unanswered -= (int)batch.Range.Count;
             batch.Upper = latest;

@@ -229,7 +229,8 @@ public sealed partial class ShardMachine
         if (_inFlight != marker || _read) return;
         if (offset <= _last.Offset)
         {
-            Violate($"the marker of version {marker.Closed} was read at offset {offset}, not behind the boundary of version {_last.Version} at {_last.Offset}", effects);
+            Violate($"the marker of version {marker.Closed} was read at offset {offset}, not behind the boundary of version "
+                + $"{_last.Version} at {_last.Offset}", effects);
             return;
         }
 

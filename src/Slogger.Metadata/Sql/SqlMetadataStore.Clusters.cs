@@ -205,7 +205,8 @@ internal sealed partial class SqlMetadataStore
         bool isRight = Partitioning.TryParse(text, out Partitioning partitions, out string problem);
         if (isRight && partitions.Count == count) { return partitions; }
         throw new MetadataException(
-            $"The partitions of cluster \"{cluster}\" in the metadata are not right: the text {(isRight ? $"says that there are {partitions.Count}, not {count}" : problem)}. "
+            $"The partitions of cluster \"{cluster}\" in the metadata are not right: the text "
+            + $"{(isRight ? $"says that there are {partitions.Count}, not {count}" : problem)}. "
             + "Restore the table slogger_clusters from a backup.");
     }
 

@@ -426,7 +426,8 @@ internal sealed partial class SqlMetadataStore
             + "site its backup: slogger seed.");
 
     private static MetadataException OtherPrimary(string cluster, SiteState site, int sources) =>
-        new($"Cluster \"{cluster}\": this backup of {site.Shards} shards was made for a primary of {site.Sources}, not of {sources}: leave --primary-shards out, or make the backup anew with metadata and data directories of its own.");
+        new($"Cluster \"{cluster}\": this backup of {site.Shards} shards was made for a primary of {site.Sources}, not of {sources}: "
+            + "leave --primary-shards out, or make the backup anew with metadata and data directories of its own.");
 
     private static MetadataException OtherNumberOfRanges(string cluster, SiteState site) =>
         new($"Cluster \"{cluster}\": its keys fall into ranges (--partitions), and only hash slots can be divided among another number of "

@@ -150,7 +150,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
         if (Shard.Number >= settings.ShardCount)
         {
             throw new MetadataException(
-                $"cluster \"{Cluster}\" has {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, --join to have the next shard join it, or name another cluster");
+                $"cluster \"{Cluster}\" has {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give "
+                    + "--shards where the cluster is made, --join to have the next shard join it, or name another cluster");
         }
         (HasPeers, Finder, Partitions) = (settings.ShardCount > 1, settings.Finder, settings.Partitions);
         if (options.Finder is { } finder && finder != Finder)
@@ -168,7 +169,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
         if (HasPeers && (options.Announce is null || options.Announce.IsEveryInterface))
         {
             throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, and clients of the others could not be "
-                + $"told where this one is: {(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give --announce HOST:PORT");
+                + "told where this one is: "
+                + $"{(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give "
+                + "--announce HOST:PORT");
         }
         if (settings.Grid[^1].IntervalUs != interval && !HasPeers)
         {
@@ -356,7 +359,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
             WorldLineOutcome.Started => result.Current.Version,
             WorldLineOutcome.StaleWorldLine => null,
             _ => throw new RecoveryRefusedException(
-                $"shard {Shard}: the metadata refused world-line {next} after {durable.Point}: {result.Outcome} (it stands at {result.Current}). Another proxy may own this shard now."),
+                $"shard {Shard}: the metadata refused world-line {next} after {durable.Point}: {result.Outcome} (it stands at "
+                    + $"{result.Current}). Another proxy may own this shard now."),
         };
     }
 

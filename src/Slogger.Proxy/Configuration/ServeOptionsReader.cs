@@ -449,7 +449,8 @@ public static class ServeOptionsReader
         {
             reader.Fail(
                 reader.IsGiven("faster-memory") ? "faster-memory" : "faster-page",
-                $"leaves too little: {OptionText.FormatSize(options.FasterMemoryBytes)} are less than four pages of {OptionText.FormatSize(options.FasterPageBytes)}", "raise --faster-memory or lower --faster-page");
+                $"leaves too little: {OptionText.FormatSize(options.FasterMemoryBytes)} are less than four pages of "
+                    + $"{OptionText.FormatSize(options.FasterPageBytes)}", "raise --faster-memory or lower --faster-page");
         }
     }
 
@@ -493,19 +494,25 @@ public static class ServeOptionsReader
         if (options.ClockError > options.VersionInterval / 2)
         {
             reader.Fail("clock-error",
-                $"{OptionText.FormatDuration(options.ClockError)} is more than half of a version of {OptionText.FormatDuration(options.VersionInterval)}", "keep the clocks closer together, or give a longer --version-interval");
+                $"{OptionText.FormatDuration(options.ClockError)} is more than half of a version of "
+                    + $"{OptionText.FormatDuration(options.VersionInterval)}", "keep the clocks closer together, or give a longer "
+                    + "--version-interval");
         }
 
         if (options.LogBudgetBytes < 2 * options.CheckpointEveryBytes)
         {
             string name = reader.IsGiven("log-budget") ? "log-budget" : "checkpoint-every";
-            reader.Fail(name, $"leaves too little: a log budget of {OptionText.FormatSize(options.LogBudgetBytes)} is less than twice {OptionText.FormatSize(options.CheckpointEveryBytes)} between checkpoints", "raise --log-budget or lower --checkpoint-every");
+            reader.Fail(name, $"leaves too little: a log budget of {OptionText.FormatSize(options.LogBudgetBytes)} is less than twice "
+                + $"{OptionText.FormatSize(options.CheckpointEveryBytes)} between checkpoints", "raise --log-budget or lower "
+                + "--checkpoint-every");
         }
 
         if (options.OutputMemoryLimitBytes < options.ClientOutputLimitBytes)
         {
             string name = reader.IsGiven("output-memory-limit") ? "output-memory-limit" : "client-output-limit";
-            reader.Fail(name, $"leaves too little: the limit for all clients, {OptionText.FormatSize(options.OutputMemoryLimitBytes)}, is below that for one, {OptionText.FormatSize(options.ClientOutputLimitBytes)}", "raise --output-memory-limit or lower --client-output-limit");
+            reader.Fail(name, $"leaves too little: the limit for all clients, {OptionText.FormatSize(options.OutputMemoryLimitBytes)}, is "
+                + $"below that for one, {OptionText.FormatSize(options.ClientOutputLimitBytes)}", "raise --output-memory-limit or lower "
+                + "--client-output-limit");
         }
 
         if (options.Transport == TransportKind.Epoll && !OperatingSystem.IsLinux())

@@ -115,7 +115,8 @@ internal static class SiteOptionsReader
         {
             reader.Fail(
                 reader.IsGiven("backup-budget") ? "backup-budget" : "backup-window",
-                $"leaves too little: a budget of {OptionText.FormatSize(site.BackupBudgetBytes)} is less than twice the window of {OptionText.FormatSize(site.BackupWindowBytes)}", "raise --backup-budget or lower --backup-window");
+                $"leaves too little: a budget of {OptionText.FormatSize(site.BackupBudgetBytes)} is less than twice the window of "
+                    + $"{OptionText.FormatSize(site.BackupWindowBytes)}", "raise --backup-budget or lower --backup-window");
         }
 
         CheckCredentials(reader, site);

@@ -82,7 +82,8 @@ public sealed record StoreRecord
     public string? Contradiction(string dataDirectory, string metadata, string identity) =>
         ClusterIdentity.Length == 0 || ClusterIdentity == identity
         ? null
-        : $"the data directory {dataDirectory} belongs to the cluster \"{Cluster}\" of identity {ClusterIdentity}, and {metadata} has one of that name with identity {identity}: the metadata was deleted, or replaced by another";
+        : $"the data directory {dataDirectory} belongs to the cluster \"{Cluster}\" of identity {ClusterIdentity}, and {metadata} has one "
+            + $"of that name with identity {identity}: the metadata was deleted, or replaced by another";
 
     /// <summary>Reads the record of a data directory; null if there is none. Throws IOException or InvalidDataException.</summary>
     public static StoreRecord? Read(string dataDirectory)

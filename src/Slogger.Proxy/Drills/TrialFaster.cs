@@ -64,7 +64,8 @@ internal static class TrialFaster
                     return engine.Digest(stop);
                 }, stop);
                 string? difference = restored == store ? null : string.Create(CultureInfo.InvariantCulture,
-                    $"what the log restores is not what the store holds at {at.Point}: {restored.Keys} keys with digest {restored.Digest}, and the store has {store.Keys} with {store.Digest}");
+                    $"what the log restores is not what the store holds at {at.Point}: {restored.Keys} keys with digest "
+                        + $"{restored.Digest}, and the store has {store.Keys} with {store.Digest}");
                 long baseBytes = copy?.Bytes ?? commits.First(c => c.Point == from!.Point).LiveBytes;
                 return new RestoreTrial(at.Point, restored.Keys, baseBytes, at.Offset - offset, took, difference);
             }

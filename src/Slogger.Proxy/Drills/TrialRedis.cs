@@ -83,7 +83,8 @@ internal static class TrialRedis
                 control, new() { BaseFile = checkpoints.PathOf(checkpoint), BaseOffset = checkpoint.Offset, TargetOffset = end.Offset,
                     History = history, ReplicationId = FeedPlan.NewReplicationId() }, stop).ConfigureAwait(false);
             string? difference = restored == store ? null : string.Create(CultureInfo.InvariantCulture,
-                $"what the log restores is not what the store holds at {end.Point}: {restored.Keys} keys with digest {restored.Digest}, and the store has {store.Keys} with {store.Digest}");
+                $"what the log restores is not what the store holds at {end.Point}: {restored.Keys} keys with digest {restored.Digest}, "
+                    + $"and the store has {store.Keys} with {store.Digest}");
             return new(end.Point, restored.Keys, checkpoint.Bytes, end.Offset - checkpoint.Offset, took, difference);
         }
         catch (Exception e) when (e is RedisException or LogException or LogHistoryChangedException or IOException

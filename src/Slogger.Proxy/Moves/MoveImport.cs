@@ -142,7 +142,8 @@ internal sealed class MoveImport(SlotMoves moves, SlotMove move, WorldLine line,
             await peer.SendAsync(kind, body, limit.Token).ConfigureAwait(false);
             (char answer, byte[] content) = await peer.ReceiveAsync(limit.Token).ConfigureAwait(false);
             if (answer == expected) { return content; }
-            throw new MoveException($"shard {peer.Other}: {(answer == 'E' ? Encoding.UTF8.GetString(content) : $"an answer {answer} is out of place")}");
+            throw new MoveException($"shard {peer.Other}: "
+                + $"{(answer == 'E' ? Encoding.UTF8.GetString(content) : $"an answer {answer} is out of place")}");
         }
         catch (OperationCanceledException) when (!stop.IsCancellationRequested)
         {

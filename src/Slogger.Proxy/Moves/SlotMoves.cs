@@ -280,7 +280,8 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
             {
                 await using KeyStore keys = await KeyStore.ConnectAsync(shard.Endpoint, GivenUp, stop).ConfigureAwait(false);
                 long deleted = await keys.PurgeAsync(KeysOf(move.Slots), stop).ConfigureAwait(false);
-                report.Info($"move {move.Id.Number}: {deleted} keys of {TextOf(move.Slots)}, which are shard {(move.State == MoveState.Landed ? move.To : move.From)}'s, are deleted here");
+                report.Info($"move {move.Id.Number}: {deleted} keys of {TextOf(move.Slots)}, which are shard "
+                    + $"{(move.State == MoveState.Landed ? move.To : move.From)}'s, are deleted here");
                 break;
             }
             catch (RedisException e)

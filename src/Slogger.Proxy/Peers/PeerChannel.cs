@@ -85,7 +85,8 @@ internal sealed class PeerChannel : IAsyncDisposable
             socket.Dispose();
             stop.ThrowIfCancellationRequested();
             throw e is PeerException and not PeerGoneException ? e
-                : new PeerException($"{whose} cannot be reached at {address}: {(e is OperationCanceledException ? "no answer" : e.Message)}", e);
+                : new PeerException($"{whose} cannot be reached at {address}: "
+                    + $"{(e is OperationCanceledException ? "no answer" : e.Message)}", e);
         }
     }
 

@@ -73,7 +73,8 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
         bool isTrimmed = below is null || checkpoints.Latest(log, below.Value.Offset) is null;
         string after = above is { } a ? $"the next one is {a.Version}" : "there is none after it";
         return isTrimmed
-            ? FoundPoint.None($"version {version} is no longer kept: the log was trimmed, and {(above is { } first ? $"the oldest version that can be restored is {first.Version}" : "nothing older than the newest version can be restored")}", "give a later version, or --latest; --log-budget decides how far back the log reaches")
+            ? FoundPoint.None($"version {version} is no longer kept: the log was trimmed, and "
+                + $"{(above is { } first ? $"the oldest version that can be restored is {first.Version}" : "nothing older than the newest version can be restored")}", "give a later version, or --latest; --log-budget decides how far back the log reaches")
             : FoundPoint.None($"version {version} was not closed by itself: the nearest before it is {below!.Value.Version}, {after}",
             "give one of these");
     }
@@ -93,7 +94,8 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
     {
         if (checkpoints.Latest(log, boundary.Offset) is not { } checkpoint)
         {
-            return FoundPoint.None($"there is no checkpoint at or below offset {boundary.Offset} of version {boundary.Version}: its file was removed", "bring the complete data directory");
+            return FoundPoint.None($"there is no checkpoint at or below offset {boundary.Offset} of version {boundary.Version}: its file "
+                + "was removed", "bring the complete data directory");
         }
         checkpoints.Verify(checkpoint);
         return new FoundPoint(

@@ -89,7 +89,8 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
         }
         ProbeResult probe = await RedisProbe.InspectAsync(control, stop).ConfigureAwait(false);
         log.Info(string.Create(CultureInfo.InvariantCulture,
-            $"Redis at {_endpoint} holds version {point.Point.Version} of world-line {point.Point.WorldLine}: {probe.Facts?.KeyCount} keys, restored in {clock.ElapsedMilliseconds} ms"));
+            $"Redis at {_endpoint} holds version {point.Point.Version} of world-line {point.Point.WorldLine}: {probe.Facts?.KeyCount} "
+                + $"keys, restored in {clock.ElapsedMilliseconds} ms"));
         if (_supervisor is { } server)
         {
             log.Info($"its redis-server, process {server.ProcessId}, is left running: redis-cli -s {server.SocketPath} (shutdown "
@@ -151,7 +152,8 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
                     string.Create(CultureInfo.InvariantCulture, $"base: {value.BaseBytesSent} of {value.BaseBytes} bytes"),
                 FeedPhase.Loading => "Redis loads the base",
                 _ => string.Create(CultureInfo.InvariantCulture,
-                    $"log: {value.OffsetSent - point.BaseOffset} of {point.TargetOffset - point.BaseOffset} bytes sent, {Math.Max(0, value.OffsetAcknowledged - point.BaseOffset)} done"),
+                    $"log: {value.OffsetSent - point.BaseOffset} of {point.TargetOffset - point.BaseOffset} bytes sent, "
+                        + $"{Math.Max(0, value.OffsetAcknowledged - point.BaseOffset)} done"),
             };
             log.Info(text);
         }

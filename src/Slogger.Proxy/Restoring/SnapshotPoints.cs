@@ -26,7 +26,8 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorde
                 "give the data directory and the metadata that belong together");
         }
         return newest.Last < recorded.Version
-            ? FoundPoint.None($"version {recorded.Version} was committed, but the newest snapshot is of version {newest.Last}: files are missing",
+            ? FoundPoint.None($"version {recorded.Version} was committed, but the newest snapshot is of version {newest.Last}: files are "
+                + "missing",
                 $"bring the complete data directory; or restore what there is with --version {newest.Last}")
             : PointAt(newest);
     }

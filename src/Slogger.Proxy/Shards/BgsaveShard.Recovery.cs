@@ -79,7 +79,8 @@ internal sealed partial class BgsaveShard
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
             throw new RecoveryRefusedException(
-                $"shard {_options.Shard}: {_store.Name} saves in {(directory.Length > 0 ? directory : "its working directory")}, which cannot be read from here ({e.Message}). "
+                $"shard {_options.Shard}: {_store.Name} saves in {(directory.Length > 0 ? directory : "its working directory")}, which "
+                + $"cannot be read from here ({e.Message}). "
                 + "--commit bgsave needs a Redis on this machine, with a directory that the proxy's user can read; --commit log "
                 + "works without.");
         }

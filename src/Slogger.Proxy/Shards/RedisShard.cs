@@ -191,7 +191,8 @@ internal abstract class RedisShard : VersionedShard
             catch (Exception e) when (e is RedisException or IOException or UnauthorizedAccessException)
             {
                 // The file stays: the next look tries again.
-                _report.Warn($"shard {_options.Shard}: settings of {_store.Name} that a proxy had changed cannot be put back: {e.Message} They are in {file}");
+                _report.Warn($"shard {_options.Shard}: settings of {_store.Name} that a proxy had changed cannot be put back: {e.Message} "
+                    + $"They are in {file}");
             }
         }
     }

@@ -92,7 +92,8 @@ public static class RedisRestore
             {
                 if (!HasSecret(scope, options))
                     return new RestoreResult.Failed(RedisProblem.NoPermission,
-                        $"Redis at {control.Endpoint} does not let the proxy set masteruser and masterauth ({string.Join("; ", scope.Refused)}). "
+                        $"Redis at {control.Endpoint} does not let the proxy set masteruser and masterauth "
+                        + $"({string.Join("; ", scope.Refused)}). "
                         + "Allow CONFIG SET to the proxy's user, or allow a feed without a secret.");
                 demoted = true;
                 await PointAsync(control, feed, options, cancellation).ConfigureAwait(false);
@@ -204,7 +205,8 @@ public static class RedisRestore
 
     internal static string Stalled(RedisConnection control, ReplicationFeed feed, RedisRole role, RestoreOptions options) =>
         string.Create(CultureInfo.InvariantCulture,
-            $"Redis at {control.Endpoint} is being fed and has not moved for {options.StallMax.TotalSeconds:0} s (feed: {feed.Progress.Phase} on {feed.LocalEndPoint}, ")
+            $"Redis at {control.Endpoint} is being fed and has not moved for {options.StallMax.TotalSeconds:0} s (feed: "
+                + $"{feed.Progress.Phase} on {feed.LocalEndPoint}, ")
         + string.Create(CultureInfo.InvariantCulture, $"Redis: {role.LinkState}, offset {role.Offset} of {feed.TargetOffset}). ")
         + (feed.Progress.Phase == FeedPhase.Waiting ? "Redis may be unable to reach the feed's address." : "");
 
@@ -215,7 +217,9 @@ public static class RedisRestore
             || info.GetValueOrDefault("second_repl_offset") != next)
         {
             return new RestoreResult.Failed(RedisProblem.Protocol, string.Create(CultureInfo.InvariantCulture,
-                $"Redis at {control.Endpoint} was promoted but does not continue the history at offset {target}: role {info.GetValueOrDefault("role")}, second_repl_offset {info.GetValueOrDefault("second_repl_offset")}. Do not use it; restore it again."));
+                $"Redis at {control.Endpoint} was promoted but does not continue the history at offset {target}: role "
+                    + $"{info.GetValueOrDefault("role")}, second_repl_offset {info.GetValueOrDefault("second_repl_offset")}. Do not use "
+                    + $"it; restore it again."));
         }
         return new RestoreResult.Restored(feed.ReplicationId, target, info.GetValueOrDefault("master_replid", ""), feed.Suppressed);
     }

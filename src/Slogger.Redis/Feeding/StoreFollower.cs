@@ -109,7 +109,8 @@ public sealed class StoreFollower : IAsyncDisposable
         {
             if (found.IsMaster || found.ReplicationId != replicationId || found.Offset > end)
                 throw new RedisException(RedisProblem.HistoryGone, string.Create(CultureInfo.InvariantCulture,
-                    $"Redis at {control.Endpoint} does not follow history {replicationId} up to {end} (it is a {(found.IsMaster ? "master" : "replica")} of history {found.ReplicationId} at offset {found.Offset})."));
+                    $"Redis at {control.Endpoint} does not follow history {replicationId} up to {end} (it is a "
+                        + $"{(found.IsMaster ? "master" : "replica")} of history {found.ReplicationId} at offset {found.Offset})."));
             return new FeedPlan { BaseOffset = found.Offset, TargetOffset = found.Offset, History = history, ReplicationId = replicationId,
                 ContinuesOnly = true };
         }, options ?? new RestoreOptions(), cancellation);
@@ -134,7 +135,8 @@ public sealed class StoreFollower : IAsyncDisposable
             scope = await ConfigScope.EnterAsync(control, wanted, options.UndoFile, cancellation).ConfigureAwait(false);
             if (!RedisRestore.HasSecret(scope, options) || !s_needed.All(scope.IsSet))
                 return new FollowStart(null, RedisProblem.NoPermission,
-                    $"Redis at {control.Endpoint} does not let the proxy set what a backup needs ({string.Join("; ", scope.Refused)}). Allow CONFIG SET to the proxy's user.");
+                    $"Redis at {control.Endpoint} does not let the proxy set what a backup needs ({string.Join("; ", scope.Refused)}). "
+                        + "Allow CONFIG SET to the proxy's user.");
             untouched = false;
             await RedisRestore.PointAsync(control, feed, options, cancellation).ConfigureAwait(false);
             await RedisRestore.WaitForTargetAsync(control, feed, feed.TargetOffset, options, cancellation).ConfigureAwait(false);

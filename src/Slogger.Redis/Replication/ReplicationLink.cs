@@ -224,7 +224,8 @@ public sealed class ReplicationLink : IDisposable
             }
             if (request.OnFull == OnFullSync.Refuse)
                 throw new RedisException(RedisProblem.HistoryGone, string.Create(CultureInfo.InvariantCulture,
-                    $"Redis at {_options.Endpoint} no longer has the history from offset {request.Position?.Offset ?? 0}; it stands at {answer.Offset}."));
+                    $"Redis at {_options.Endpoint} no longer has the history from offset {request.Position?.Offset ?? 0}; it stands at "
+                        + $"{answer.Offset}."));
             long rdbBytes = ReceiveRdb(request.OnFull == OnFullSync.WithData ? request.RdbFile : null);
             _scanner = new StreamScanner(answer.Offset, 0);
             return Attached(new AttachResult.Full(answer.ReplicationId, answer.Offset, request.RdbFile, rdbBytes));

@@ -319,7 +319,8 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
             Volatile.Write(ref _mayCommitAt, Stopwatch.GetTimestamp() + (long)(FailurePause.TotalSeconds * Stopwatch.Frequency));
-            report.Warn($"shard {shard}: a commit of the store that follows failed, and the log is kept until another succeeds: {e.Message}");
+            report.Warn($"shard {shard}: a commit of the store that follows failed, and the log is kept until another succeeds: "
+                + $"{e.Message}");
         }
     }
 

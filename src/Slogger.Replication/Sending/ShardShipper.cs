@@ -219,11 +219,13 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             _loss.Over();
             if (!e.NeedsPerson)
             {
-                _report.Info($"shard {_stream}: {(_problem is null ? $"shipping to {_connector.Target} has stopped" : $"the backup at {_connector.Target} does not take the log yet")}, and is tried again: {e.Message}");
+                _report.Info($"shard {_stream}: "
+                    + $"{(_problem is null ? $"shipping to {_connector.Target} has stopped" : $"the backup at {_connector.Target} does not take the log yet")}, and is tried again: {e.Message}");
             }
         }
         if (!_loss.IsToTell(e.NeedsPerson)) { return; }
-        _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the log{(e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {LastingLoss.WarnAfter.TotalSeconds:0} s"))}, and is tried again: {e.Message}");
+        _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the "
+            + $"log{(e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {LastingLoss.WarnAfter.TotalSeconds:0} s"))}, and is tried again: {e.Message}");
     }
 
     private ShipperState State
@@ -398,7 +400,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 _listener.HoldWrites(hold.IsHeld);
                 break;
             case ShipperEffect.Warn warn:
-                _report.Warn($"shard {_stream}: {warn.KeptBytes >> 20} MiB of the log are kept for the backup at {_connector.Target}, which does not keep up or cannot be reached");
+                _report.Warn($"shard {_stream}: {warn.KeptBytes >> 20} MiB of the log are kept for the backup at {_connector.Target}, "
+                    + "which does not keep up or cannot be reached");
                 break;
             case ShipperEffect.Detached:
                 _report.Warn($"shard {_stream}: the backup at {_connector.Target} was given up, since the log that was kept for it was at "

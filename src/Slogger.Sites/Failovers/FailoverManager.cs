@@ -114,7 +114,8 @@ internal sealed class FailoverManager(
                     await AskAsync(machine, ask, stop).ConfigureAwait(false);
                     break;
                 case FailoverStep.AwaitLease lease:
-                    report.Info($"a primary that is cut off may hold a site lease: {TimeSpan.FromMicroseconds(Math.Max(0, lease.UntilUs - NowUs)).TotalMilliseconds:0} ms are waited");
+                    report.Info("a primary that is cut off may hold a site lease: "
+                        + $"{TimeSpan.FromMicroseconds(Math.Max(0, lease.UntilUs - NowUs)).TotalMilliseconds:0} ms are waited");
                     await Task.Delay(TimeSpan.FromMicroseconds(Math.Max(1000, lease.UntilUs - NowUs)), stop).ConfigureAwait(false);
                     break;
                 case FailoverStep.Decide decide:

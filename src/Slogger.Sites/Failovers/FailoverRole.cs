@@ -103,7 +103,8 @@ internal sealed class FailoverRole : IAsyncDisposable
             var end = new V1.FailoverEnd { Error = outcome.Error ?? "", FinalTime = outcome.FinalTime, Stages = manager.Stages };
             end.Silent.AddRange(outcome.Silent ?? []);
             Tell(new() { End = end });
-            _log.Info($"shard {_shard}: the failover {(outcome.Error is { } error ? $"was refused: {error}" : $"took {manager.Elapsed.TotalMilliseconds:0.0} ms ({manager.Stages})")}");
+            _log.Info($"shard {_shard}: the failover "
+                + $"{(outcome.Error is { } error ? $"was refused: {error}" : $"took {manager.Elapsed.TotalMilliseconds:0.0} ms ({manager.Stages})")}");
         }
         catch (MetadataException e)
         {
@@ -161,7 +162,8 @@ internal sealed class FailoverRole : IAsyncDisposable
                     _rehearsal?.Begin();
                 }
                 else { _rehearsal?.End(forGood: false); }
-                string all = $"{site.Streams.Count(s => s.Phase == StreamPhase.Counts)} of {string.Join(' ', addresses.OrderBy(a => a.Key.Number).Select(a => a.Value))}";
+                string all = $"{site.Streams.Count(s => s.Phase == StreamPhase.Counts)} of "
+                    + $"{string.Join(' ', addresses.OrderBy(a => a.Key.Number).Select(a => a.Value))}";
                 if (all != rehearsed && site.Role == SiteRole.Backup && addresses.Count > 0
                     && addresses.Keys.Min(s => s.Number) == _shard.Number)
                 {

@@ -240,7 +240,8 @@ internal sealed class MergedStore : IDisposable
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
-            _report.Warn($"shard {_number}: what is left of the streams that it followed cannot be deleted; the next start does it: {e.Message}");
+            _report.Warn($"shard {_number}: what is left of the streams that it followed cannot be deleted; the next start does it: "
+                + $"{e.Message}");
         }
     }
 
@@ -314,7 +315,9 @@ internal sealed class MergedStore : IDisposable
                     return true;
                 },
                 stop).ConfigureAwait(false);
-            _report.Info($"shard {_number}: is put together from the copies of {(Streams.Count == 1 ? "the primary's shard" : "the primary's shards")} {string.Join(", ", Streams.Select(s => s.Source))}");
+            _report.Info($"shard {_number}: is put together from the copies of "
+                + $"{(Streams.Count == 1 ? "the primary's shard" : "the primary's shards")} "
+                + $"{string.Join(", ", Streams.Select(s => s.Source))}");
         }
         finally
         {

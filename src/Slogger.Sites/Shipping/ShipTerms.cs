@@ -36,9 +36,12 @@ internal sealed record ShipTerms(string Cluster, TimeSpan Lease)
         shape.Shards == 0 ? null
         : shape.Shards != site.Sources
         ? $"the primary has {shape.Shards} shards, and this backup was made for a primary of {site.Sources}: make it anew, with metadata "
-        + $"and data directories of its own and slogger backup --shards {site.Shards}{(site.Shards == shape.Shards ? "" : $" --primary-shards {shape.Shards}")}"
+        + "and data directories of its own and slogger backup --shards "
+        + $"{site.Shards}{(site.Shards == shape.Shards ? "" : $" --primary-shards {shape.Shards}")}"
         : !site.Layout.IsPlain && source >= 0 && source < site.Sources && shape.Slots != SlotMap.EvenSlots(site.Sources, source).ToString()
-            ? $"the primary's shard {source} has slots {(shape.Slots.Length == 0 ? "that are none of a cluster" : shape.Slots)}, and not {SlotMap.EvenSlots(site.Sources, source)}: a backup of another number of shards needs them as they are when a cluster is made. Move them back (slogger move), or make a backup of {site.Sources} shards"
+            ? $"the primary's shard {source} has slots {(shape.Slots.Length == 0 ? "that are none of a cluster" : shape.Slots)}, and not "
+                + $"{SlotMap.EvenSlots(site.Sources, source)}: a backup of another number of shards needs them as they are when a cluster "
+                + $"is made. Move them back (slogger move), or make a backup of {site.Sources} shards"
         : null;
 
     private static string Text(TimeSpan lease) => lease == TimeSpan.Zero ? "no --site-lease"

@@ -283,7 +283,8 @@ internal sealed class BackupStream : IAsyncDisposable
                 _badCopy = isGood ? null : seed.Id;
                 if (isGood)
                 {
-                    _report.Info($"stream {Stream}: is seeded with {seed.Bytes >> 20} MiB, at {seed.Base}; it can be brought to {seed.Floor} first");
+                    _report.Info($"stream {Stream}: is seeded with {seed.Bytes >> 20} MiB, at {seed.Base}; it can be brought to "
+                        + $"{seed.Floor} first");
                 }
                 else
                 {

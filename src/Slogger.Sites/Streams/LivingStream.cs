@@ -208,7 +208,8 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         {
             if (e.Message != _told)
             {
-                _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}");
+                _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: "
+                    + $"{e.Message}");
             }
             _told = e.Message;
             return false;
@@ -295,7 +296,8 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
             {
                 if (e.Message != _told)
                 {
-                    _report.Warn($"stream {_stream}: world-line {line} cannot begin in the shard's store, and it is tried again: {e.Message}");
+                    _report.Warn($"stream {_stream}: world-line {line} cannot begin in the shard's store, and it is tried again: "
+                        + $"{e.Message}");
                 }
                 _told = e.Message;
             }

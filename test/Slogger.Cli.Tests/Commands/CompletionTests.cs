@@ -7,7 +7,8 @@ public sealed class CompletionTests
 {
     [Theory]
     [InlineData("slogger st", "status")]
-    [InlineData("slogger ", "serve backup status restore move recover leave interval init completion failover switchover drill seed watermark")]
+    [InlineData("slogger ", "serve backup status restore move recover leave interval init completion failover switchover drill seed "
+        + "watermark")]
     [InlineData("slogger serve --comm", "--commit")]
     [InlineData("slogger serve --commit b", "bgsave")]
     [InlineData("slogger serve --commit log --tls-c", "--tls-cert --tls-client-ca")]

@@ -50,7 +50,8 @@ internal static class PublicApi
         FieldInfo { IsPublic: true, IsSpecialName: false } f => f.IsLiteral ? $"{f.Name} = {f.GetRawConstantValue()}"
             : $"{Static(f.IsStatic)}{Name(f.FieldType)} {f.Name}",
         PropertyInfo p when IsVisible(p.GetMethod) =>
-            $"{Static(p.GetMethod!.IsStatic)}{Required(p)}{Name(p.PropertyType)} {p.Name} {{ get;{(IsVisible(p.SetMethod) ? IsInit(p) ? " init;" : " set;" : "")} }}",
+            $"{Static(p.GetMethod!.IsStatic)}{Required(p)}{Name(p.PropertyType)} {p.Name} {{ "
+                + $"get;{(IsVisible(p.SetMethod) ? IsInit(p) ? " init;" : " set;" : "")} }}",
         ConstructorInfo c when IsVisible(c) => $"new({Parameters(c)})",
         MethodInfo m when IsVisible(m) && (!m.IsSpecialName || m.Name.StartsWith("op_", StringComparison.Ordinal))
             && m.GetBaseDefinition().DeclaringType != typeof(object)

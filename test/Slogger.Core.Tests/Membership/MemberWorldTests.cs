@@ -317,12 +317,14 @@ public sealed class MemberWorldTests
                 if (Members.Counts(_members.States[s]))
                 {
                     Expect(shard.Line == _cut.WorldLine && shard.Restores(version),
-                        $"I2: shard {s}, whose log has {shard.Line}:{shard.Base} to {shard.Durable}, cannot be restored to {_cut.WorldLine}:{version}");
+                        $"I2: shard {s}, whose log has {shard.Line}:{shard.Base} to {shard.Durable}, cannot be restored to "
+                            + $"{_cut.WorldLine}:{version}");
                 }
                 else if (_members.States[s] == MemberState.Left && shard.Line == _cut.WorldLine)
                 {
                     Expect(Math.Min(version, shard.Executed) <= shard.Durable,
-                        $"I2: shard {s} has left, and had {shard.Durable} durable of the {shard.Executed} that it answered; {version} is committed");
+                        $"I2: shard {s} has left, and had {shard.Durable} durable of the {shard.Executed} that it answered; {version} is "
+                            + "committed");
                 }
             }
         }

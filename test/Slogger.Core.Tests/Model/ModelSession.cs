@@ -95,7 +95,8 @@ internal sealed class ModelSession(int id, SessionProgress progress, ModelConnec
             ModelOp op = _ops[(int)s - 1];
             if (_uncertainBefore.Contains(s)) continue;
             bool kept = op.Position >= 0 && op.Position < branch.Offset;
-            string what = $"session {id}, operation {s} ({(op.OpenEnded ? "two bounds" : "exact")}, {(s <= answered ? "answered" : "unanswered")}) at {op.Position}, branch {branch.Point} at {branch.Offset}";
+            string what = $"session {id}, operation {s} ({(op.OpenEnded ? "two bounds" : "exact")}, "
+                + $"{(s <= answered ? "answered" : "unanswered")}) at {op.Position}, branch {branch.Point} at {branch.Offset}";
             if (s <= outcome.Survived.Number)
             {
                 if (!kept) throw new ModelException($"I1: said to survive, but lost: {what}");

@@ -142,7 +142,8 @@ internal sealed partial class MoveWorld
         {
             if (line.Count() > 1)
                 throw new ModelException(
-                    $"slot {key} is served by {string.Join(" and ", line.Select(p => $"shard {p.Shard} epoch {p.Epoch.Number}"))} in world-line {line.Key}");
+                    $"slot {key} is served by {string.Join(" and ", line.Select(p => $"shard {p.Shard} epoch {p.Epoch.Number}"))} in "
+                        + $"world-line {line.Key}");
             MoveProcess process = line.Single();
             MoveShard shard = _shards[process.Shard.Number];
             // One that sleeps asks, and goes no further.

@@ -86,6 +86,7 @@ public class MoveWorldTests
         }
 
         throw new ModelException(
-            $"The mutant {name} survived {4 * Worlds} worlds, in which happened: {string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}"))}");
+            $"The mutant {name} survived {4 * Worlds} worlds, in which happened: "
+                + $"{string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}"))}");
     }
 }

@@ -33,7 +33,8 @@ public class ClientSessionExecutedTests
     }
 
     private static string Text(ClientRollback? r) =>
-        $"survived {r!.Survived}; except {string.Join(", ", r.Exceptions.Select(e => $"{e.Range} {e.Kind}"))}; lost {string.Join(", ", r.Lost)}; uncertain {string.Join(", ", r.Uncertain)}";
+        $"survived {r!.Survived}; except {string.Join(", ", r.Exceptions.Select(e => $"{e.Range} {e.Kind}"))}; lost "
+            + $"{string.Join(", ", r.Lost)}; uncertain {string.Join(", ", r.Uncertain)}";
 
     [Fact]
     public void OnExecuted_BatchesUpToTheLast_CommitByTheBound_AndTheRestIsUncertain()

@@ -49,7 +49,8 @@ public class ClientSessionTests
 
     private static string Text(ClientRollback? r) => r is null
         ? "known"
-        : $"{r.WorldLine}: survived {r.Survived}; except {string.Join(", ", r.Exceptions.Select(e => $"{e.Range} {e.Kind}"))}; lost {string.Join(", ", r.Lost)}; uncertain {string.Join(", ", r.Uncertain)}";
+        : $"{r.WorldLine}: survived {r.Survived}; except {string.Join(", ", r.Exceptions.Select(e => $"{e.Range} {e.Kind}"))}; lost "
+            + $"{string.Join(", ", r.Lost)}; uncertain {string.Join(", ", r.Uncertain)}";
 
     [Fact]
     public void SessionId_IsShownAs32HexDigits() =>

@@ -27,7 +27,8 @@ internal sealed class WorldOp
     public bool IsAnswered => Answered > 0;
 
     public override string ToString() =>
-        $"operation {Sequence} of session {Session} (world-line {Line}, shard {Shard}, {(IsExecuted ? $"executed in {ExecutedIn}:{Version}" : "not executed")}, {(IsAnswered ? "answered" : "unanswered")})";
+        $"operation {Sequence} of session {Session} (world-line {Line}, shard {Shard}, "
+            + $"{(IsExecuted ? $"executed in {ExecutedIn}:{Version}" : "not executed")}, {(IsAnswered ? "answered" : "unanswered")})";
 }
 
 internal sealed record WorldBatch(BatchHeader Header, WorldOp[] Ops);

@@ -33,7 +33,8 @@ public sealed unsafe class ManyArgumentsTests
     {
         using var test = new TestEngine();
         string[] keys = [.. Enumerable.Range(0, CommandEngine.KeysMax + 1).Select(i => $"{i}")];
-        string refused = $"-ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, channels and the like, not {CommandEngine.KeysMax + 1}: give them in several|";
+        string refused = $"-ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, "
+            + $"channels and the like, not {CommandEngine.KeysMax + 1}: give them in several|";
         foreach (string name in (string[])["EXISTS", "MGET", "DEL", "UNLINK", "TOUCH", "WATCH"])
             Assert.Equal(refused, test.Client.Send([name, .. keys]));
         foreach (string name in (string[])["MSET", "MSETNX"])

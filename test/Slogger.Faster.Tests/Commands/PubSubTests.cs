@@ -207,7 +207,8 @@ public sealed class PubSubTests
                     Receive(_sockets[i], engine.Length);
                 (engine, redis) = (WithoutId(engine), WithoutId(redis));
                 if (!_hasOrder[client]) (engine, redis) = (Sorted(engine), Sorted(redis));
-                if (engine != redis) difference ??= $"after {string.Join(' ', request)} of client {client} client {i} is sent\nby Redis:  {Shown(redis)}\nby engine: {Shown(engine)}";
+                if (engine != redis) difference ??= $"after {string.Join(' ', request)} of client {client} client {i} is sent\nby Redis:  "
+                    + $"{Shown(redis)}\nby engine: {Shown(engine)}";
             }
 
             if (_clients[client].Connection.WantsClose && !_isClosed[client]) Close(client);

@@ -38,7 +38,8 @@ internal sealed class KillRounds(string root, int seed)
             }
 
             if (round % 10 == 0 || round == rounds)
-                Console.WriteLine($"{round} rounds, {kills.Commits} commits reported durable, {kills.Rollbacks} rollbacks, {kills.Operations} operations found and compared, {clock.Elapsed.TotalSeconds:0} s");
+                Console.WriteLine($"{round} rounds, {kills.Commits} commits reported durable, {kills.Rollbacks} rollbacks, "
+                    + $"{kills.Operations} operations found and compared, {clock.Elapsed.TotalSeconds:0} s");
         }
 
         Directory.Delete(root, recursive: true);

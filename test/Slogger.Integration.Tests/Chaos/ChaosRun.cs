@@ -85,7 +85,8 @@ internal sealed class ChaosRun
         }
 
         long commands = _writers.Sum(w => w.Answered);
-        Say($"{round} rounds, {commands} commands answered, {_committedChecked} reported committed and found, {_acknowledgedLost} answered but uncommitted commands lost, {_replays} replays compared");
+        Say($"{round} rounds, {commands} commands answered, {_committedChecked} reported committed and found, {_acknowledgedLost} "
+            + $"answered but uncommitted commands lost, {_replays} replays compared");
         return new(round, commands, _committedChecked, _acknowledgedLost, _replays, violations, _text.ToString());
     }
 

@@ -65,7 +65,8 @@ internal sealed partial class ProxyDeployment : IDeployment
             new("sigterm", LosesNothing: true, EndsProxy: true), Fault.None,
     ];
 
-    public string Name => $"slogger, {(_setup.Attached ? "attached" : "supervised")} redis, {(_setup.Postgres ? "postgres" : "sqlite")}, {_setup.VersionInterval}";
+    public string Name => $"slogger, {(_setup.Attached ? "attached" : "supervised")} redis, {(_setup.Postgres ? "postgres" : "sqlite")}, "
+        + $"{_setup.VersionInterval}";
 
     public EndPoint Endpoint => new IPEndPoint(IPAddress.Loopback, _port);
 

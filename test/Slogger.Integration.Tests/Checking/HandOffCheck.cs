@@ -52,7 +52,8 @@ internal static class HandOffCheck
 
         yield return new(ViolationKind.HandOffBroken,
             $"{key} holds {after.Count} elements ({string.Join(' ', after.Take(5))}...), expected elements "
-            + $"{poppedLow}..{poppedHigh} to {pushedLow}..{pushedHigh} of {string.Join(' ', prefix.Skip(Math.Max(0, poppedLow - 3)).Take(12))}");
+            + $"{poppedLow}..{poppedHigh} to {pushedLow}..{pushedHigh} of "
+            + $"{string.Join(' ', prefix.Skip(Math.Max(0, poppedLow - 3)).Take(12))}");
 
         bool IsUncertain(int k) => popping.History.Rollback?.IsUncertain(popping.History.SequenceOf(k)) == true;
     }

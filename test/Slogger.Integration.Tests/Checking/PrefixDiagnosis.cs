@@ -40,7 +40,8 @@ internal static class PrefixDiagnosis
         int after = history.Commands.FindIndex(c => c.Fate == Fate.AnsweredAfterRollback);
         var later = after < 0 ? [] : history.Commands.Skip(Math.Max(0, after - 8)).Take(30)
             .Select((c, i) => $"      #{Math.Max(0, after - 8) + i + 1} {c} [{c.Fate}]");
-        return $"{history.Name}: no k fits; sent {history.Commands.Count}, acknowledged {history.Acknowledged}, committed {history.Committed}, "
+        return $"{history.Name}: no k fits; sent {history.Commands.Count}, acknowledged {history.Acknowledged}, committed "
+            + $"{history.Committed}, "
             + $"told {history.Rollback?.ToString() ?? "nothing"}; nearest k = {bestK} with {bestCount} differing keys:\n    "
             + string.Join("\n    ", best) + "\n    commands there:\n" + string.Join('\n', near)
             + (after < 0 ? "" : "\n    commands about the rollback:\n" + string.Join('\n', later));

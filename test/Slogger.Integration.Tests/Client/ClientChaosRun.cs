@@ -119,7 +119,10 @@ internal sealed class ClientChaosRun(ClusterDeployment cluster, int rounds, int 
     {
         var text = new StringBuilder();
         text.Append(CultureInfo.InvariantCulture,
-            $"{writers.Sum(w => w.Begun)} operations, looked up: {writers.Sum(w => w.CommittedFound)} committed and found, {writers.Sum(w => w.LostMissing)} lost and not found, {writers.Sum(w => w.UncertainSeen)} uncertain; {writers.Sum(w => w.RepliesLost)} executed without an answer; {writers.Sum(w => w.Rollbacks)} rollbacks of sessions, 0 violations; faults:");
+            $"{writers.Sum(w => w.Begun)} operations, looked up: {writers.Sum(w => w.CommittedFound)} committed and found, "
+                + $"{writers.Sum(w => w.LostMissing)} lost and not found, {writers.Sum(w => w.UncertainSeen)} uncertain; "
+                + $"{writers.Sum(w => w.RepliesLost)} executed without an answer; {writers.Sum(w => w.Rollbacks)} rollbacks of sessions, "
+                + $"0 violations; faults:");
         foreach ((string name, int count) in _faults) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();
     }

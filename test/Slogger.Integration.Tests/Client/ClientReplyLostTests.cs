@@ -73,7 +73,8 @@ public sealed class ClientReplyLostTests(ITestOutputHelper output)
             i => long.Parse(i.Text, CultureInfo.InvariantCulture))];
         Assert.Equal(there.Order(), there);
         HashSet<long> stored = [.. there];
-        output.WriteLine($"{kills} kills: {answered.Count} answered, {executed.Count} executed without an answer, {uncertain.Count} uncertain, of which {uncertain.Count(stored.Contains)} are there");
+        output.WriteLine($"{kills} kills: {answered.Count} answered, {executed.Count} executed without an answer, {uncertain.Count} "
+            + $"uncertain, of which {uncertain.Count(stored.Contains)} are there");
         Assert.Equal(there.Length, stored.Count);
         Assert.Empty(answered.Except(stored));
         Assert.Empty(executed.Except(stored));

@@ -236,7 +236,8 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
                 Fate fate = FateIn(rollback, a.Sequence);
                 if (a.Fate == Fate.Committed && fate != Fate.Committed)
                 {
-                    throw Violation($"I2: operation {a.Number} ({a.Sequence}) was committed, and the rollback says that it is {fate}: {rollback.Message}");
+                    throw Violation($"I2: operation {a.Number} ({a.Sequence}) was committed, and the rollback says that it is {fate}: "
+                        + $"{rollback.Message}");
                 }
                 a.Fate = fate;
             }
@@ -284,7 +285,8 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         foreach (Appended a in _all)
         {
             bool isThere = mine.Contains(a.Number);
-            string what = $"operation {a.Number} (number {a.Sequence} of session {session.Id}, shard {a.Shard}) is said to be {a.Fate}, and is {(isThere ? "" : "not ")}there; {_lastRollback?.Message}";
+            string what = $"operation {a.Number} (number {a.Sequence} of session {session.Id}, shard {a.Shard}) is said to be {a.Fate}, "
+                + $"and is {(isThere ? "" : "not ")}there; {_lastRollback?.Message}";
             switch (a.Fate)
             {
                 case Fate.Open: throw Violation($"nothing was said of it: {what}");
@@ -311,7 +313,8 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
             {
                 if (!stored[seen.Other].Contains(seen.Number))
                 {
-                    throw Violation($"I1: operation {a.Number} is there, which rests on {seen.Number} of writer {seen.Other.Id}, which is not");
+                    throw Violation($"I1: operation {a.Number} is there, which rests on {seen.Number} of writer {seen.Other.Id}, "
+                        + "which is not");
                 }
             }
         }

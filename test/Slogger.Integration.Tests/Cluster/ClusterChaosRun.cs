@@ -66,7 +66,10 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     {
         var text = new StringBuilder();
         text.Append(CultureInfo.InvariantCulture,
-            $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, {Moves} moves of slots, 0 violations; survivors went back in place {_inPlace} times, by a full restore {_full} times{Reasons()}; served after they had heard of it, in ms: with a Redis {Spread(_servingRedis)}, embedded {Spread(_servingEmbedded)}, at the slowest {_slowest.Milliseconds} {_slowest.Stages}; faults:");
+            $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} "
+                + $"rollbacks, {Moves} moves of slots, 0 violations; survivors went back in place {_inPlace} times, by a full restore "
+                + $"{_full} times{Reasons()}; served after they had heard of it, in ms: with a Redis {Spread(_servingRedis)}, embedded "
+                + $"{Spread(_servingEmbedded)}, at the slowest {_slowest.Milliseconds} {_slowest.Stages}; faults:");
         foreach ((string name, int count) in _faults.OrderBy(f => f.Key, StringComparer.Ordinal)) { text.Append(
             CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();

@@ -203,7 +203,8 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
             long missing = 1;
             while (found.Contains(missing)) { missing++; }
             throw new InvalidDataException(
-                $"I1: writer {id}: operation {found.Max} is there and {missing} is not ({string.Join(", ", places)}; {Done} answered, {Committed} committed, sent to {string.Join(", ", _sentTo.Where(s => s.Operation >= missing).Take(40))})");
+                $"I1: writer {id}: operation {found.Max} is there and {missing} is not ({string.Join(", ", places)}; {Done} answered, "
+                    + $"{Committed} committed, sent to {string.Join(", ", _sentTo.Where(s => s.Operation >= missing).Take(40))})");
         }
 
         if (found.Count > Sent)
@@ -237,7 +238,8 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
         {
             if (operation <= survived[this] && seen > survived[other])
             {
-                return $"I1: writer {id}: operation {operation} is there, which saw {seen} of writer {other.Id}, of which {survived[other]} are there";
+                return $"I1: writer {id}: operation {operation} is there, which saw {seen} of writer {other.Id}, of which "
+                    + $"{survived[other]} are there";
             }
         }
 

@@ -246,7 +246,8 @@ public sealed class SurvivorRollbackTests(ITestOutputHelper output)
         string state = (await client.DoAsync("DEBUG", "DIGEST")).Text;
         foreach (RespValue key in (await client.DoAsync("KEYS", "*")).Items.OrderBy(k => k.Text, StringComparer.Ordinal))
         {
-            state += $"\n{key.Text} {(await client.DoAsync("DEBUG", "DIGEST-VALUE", key.Text)).Compact} {(await client.DoAsync("PEXPIRETIME", key.Text)).Compact}";
+            state += $"\n{key.Text} {(await client.DoAsync("DEBUG", "DIGEST-VALUE", key.Text)).Compact} "
+                + $"{(await client.DoAsync("PEXPIRETIME", key.Text)).Compact}";
         }
         return state;
     }

@@ -300,7 +300,8 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
     }
 
     private InvalidDataException Violation(Write write, long there, string what) =>
-        new($"session {id}: {write.Key} was set to {write.Number} (numbers {write.First} to {write.Last} of session {session.Id}), which is said to be {write.Fate}, and is {there}: {what}; {_last?.Message}");
+        new($"session {id}: {write.Key} was set to {write.Number} (numbers {write.First} to {write.Last} of session {session.Id}), which "
+            + $"is said to be {write.Fate}, and is {there}: {what}; {_last?.Message}");
 
     private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
 

@@ -96,7 +96,8 @@ internal sealed class TakeOverRun : IAsyncDisposable
             if (after != before)
             {
                 throw new InvalidDataException(
-                    $"round {round}: done after process {next.Id} had begun to serve:\n{string.Join('\n', keys.Zip(before.Split(' '), after.Split(' ')).Where(k => k.Second != k.Third).Select(k => $"{k.First}: {k.Second} became {k.Third}"))}\n{old.Tail()}");
+                    $"round {round}: done after process {next.Id} had begun to "
+                        + $"serve:\n{string.Join('\n', keys.Zip(before.Split(' '), after.Split(' ')).Where(k => k.Second != k.Third).Select(k => $"{k.First}: {k.Second} became {k.Third}"))}\n{old.Tail()}");
             }
             string[] values = before.Split(' ');
             for (int i = 0; i < writers.Length; i++)

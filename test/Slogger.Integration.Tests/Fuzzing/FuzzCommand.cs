@@ -59,7 +59,10 @@ internal static class FuzzCommand
         try
         {
             await run.RunAsync(Number("requests", 200_000));
-            Console.WriteLine($"{run.Counts.Requests} requests on {run.Counts.Connections} connections in {Stopwatch.GetElapsedTime(began).TotalSeconds:0} s, {run.Counts.AnswerBytes} bytes answered; {run.Work.Operations} operations of others, {run.Work.Commits} commits awaited; memory {run.MemoryBytes.Before >> 20} MB, then {run.MemoryBytes.After >> 20} MB; nobody was harmed");
+            Console.WriteLine($"{run.Counts.Requests} requests on {run.Counts.Connections} connections in "
+                + $"{Stopwatch.GetElapsedTime(began).TotalSeconds:0} s, {run.Counts.AnswerBytes} bytes answered; {run.Work.Operations} "
+                + $"operations of others, {run.Work.Commits} commits awaited; memory {run.MemoryBytes.Before >> 20} MB, then "
+                + $"{run.MemoryBytes.After >> 20} MB; nobody was harmed");
             return 0;
         }
         catch (Exception e) when (e is InvalidDataException or IOException or TimeoutException or Xunit.Sdk.XunitException)

@@ -152,7 +152,8 @@ internal sealed class FuzzRun(ClusterDeployment cluster, int seed)
         catch (OperationCanceledException)
         {
             throw new InvalidDataException(
-                $"shard {shard} neither answered nor hung up in {AnswerLimit.TotalSeconds} s. What was said:\n{System.Text.Encoding.Latin1.GetString(said)}");
+                $"shard {shard} neither answered nor hung up in {AnswerLimit.TotalSeconds} s. What was "
+                    + $"said:\n{System.Text.Encoding.Latin1.GetString(said)}");
         }
     }
 }

@@ -112,7 +112,8 @@ internal sealed class FakeDprDeployment(Workspace workspace, bool appendOnly) : 
                 {
                     upstream.Dispose();
                     isHeldUp = true;
-                    string notice = $"ROLLBACK worldline={Interlocked.Read(ref _worldLine)} survived={sequence - 1 + SurvivorLie} uncertain={sequence}";
+                    string notice = $"ROLLBACK worldline={Interlocked.Read(ref _worldLine)} survived={sequence - 1 + SurvivorLie} "
+                        + $"uncertain={sequence}";
                     await WriteAsync(client, RespValue.Line(RespKind.Error, Encoding.ASCII.GetBytes(notice)));
                     upstream = await ReconnectAsync();
                     await upstream.DoAsync("SELECT", database.Now);

@@ -297,7 +297,9 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
         _mended.Sort();
         var text = new StringBuilder(Tally.ToString());
         text.Append(CultureInfo.InvariantCulture,
-            $"; subscriptions worked again after {(_mended.Count > 0 ? _mended[_mended.Count / 2] : 0):0} ms (median), {(_mended.Count > 0 ? _mended[_mended.Count * 9 / 10] : 0):0} (one in ten), {(_mended.Count > 0 ? _mended[^1] : 0):0} (all); 0 violations; faults:");
+            $"; subscriptions worked again after {(_mended.Count > 0 ? _mended[_mended.Count / 2] : 0):0} ms (median), "
+                + $"{(_mended.Count > 0 ? _mended[_mended.Count * 9 / 10] : 0):0} (one in ten), {(_mended.Count > 0 ? _mended[^1] : 0):0} "
+                + $"(all); 0 violations; faults:");
         foreach ((string name, int count) in _faults) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();
     }

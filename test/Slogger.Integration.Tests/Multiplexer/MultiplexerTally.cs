@@ -44,5 +44,8 @@ internal sealed class MultiplexerTally
 
     /// <inheritdoc />
     public override string ToString() => string.Create(CultureInfo.InvariantCulture,
-        $"{Answered} replies, {Failures} calls failed ({string.Join(", ", _failures.OrderByDescending(f => f.Value).Select(f => $"{f.Value} {f.Key}"))}), {Committed} writes committed and found, {Interlocked.Read(ref _published)} messages published, {Interlocked.Read(ref _received)} received, {Doubled} of them again");
+        $"{Answered} replies, {Failures} calls failed "
+            + $"({string.Join(", ", _failures.OrderByDescending(f => f.Value).Select(f => $"{f.Value} {f.Key}"))}), {Committed} writes "
+            + $"committed and found, {Interlocked.Read(ref _published)} messages published, {Interlocked.Read(ref _received)} received, "
+            + $"{Doubled} of them again");
 }

@@ -387,7 +387,8 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         {
             T? found = default;
             if (await AskAsync(string.Create(CultureInfo.InvariantCulture,
-                $"{key} after the round (set {place.Sent}, committed {place.Committed}; counted {place.IncrementsSent}, committed {place.IncrementsCommitted})"), null, call, r =>
+                $"{key} after the round (set {place.Sent}, committed {place.Committed}; counted {place.IncrementsSent}, committed "
+                    + $"{place.IncrementsCommitted})"), null, call, r =>
             {
                 found = r;
                 return isRight(r);
@@ -419,7 +420,8 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         catch (TimeoutException)
         {
             throw new InvalidDataException(
-                $"{redis.ClientName}: {what} ended neither with a reply nor with an exception within {s_limit.TotalSeconds:0} s: {redis.GetStatus()}");
+                $"{redis.ClientName}: {what} ended neither with a reply nor with an exception within {s_limit.TotalSeconds:0} s: "
+                    + $"{redis.GetStatus()}");
         }
 
         isDone?.Invoke();

@@ -120,6 +120,7 @@ public sealed class OfflineRestoreTests
     private static List<string> Files(string directory) =>
     [
         .. new[] { "log", "checkpoints" }.SelectMany(d => Directory.EnumerateFiles(Path.Combine(directory, d))).Order()
-            .Select(f => $"{Path.GetFileName(f)} {new FileInfo(f).Length} {Convert.ToHexString(System.Security.Cryptography.SHA256.HashData(File.ReadAllBytes(f)))}"),
+            .Select(f => $"{Path.GetFileName(f)} {new FileInfo(f).Length} "
+                + $"{Convert.ToHexString(System.Security.Cryptography.SHA256.HashData(File.ReadAllBytes(f)))}"),
     ];
 }

@@ -36,7 +36,8 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
             output.WriteLine($"seed {seed + round}");
             await RoundAsync(workspace, live, other, seed + round);
         }
-        output.WriteLine($"{s_rounds} rounds, {_inPlace} in place, {_keys} keys put back by {_commands} commands; not possible: {string.Join("; ", _reasons.Select(r => $"{r.Value} {r.Key}"))}");
+        output.WriteLine($"{s_rounds} rounds, {_inPlace} in place, {_keys} keys put back by {_commands} commands; not possible: "
+            + $"{string.Join("; ", _reasons.Select(r => $"{r.Value} {r.Key}"))}");
         Assert.True(_inPlace >= s_rounds / 3, "hardly ever in place");
     }
 
@@ -160,7 +161,8 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
         _inPlace++;
         _keys += rollback.Keys;
         _commands += rollback.Commands;
-        output.WriteLine($"  {rollback.Keys} keys by {rollback.Commands} commands, {log.End - branch} bytes undone, {branch - start} of tail");
+        output.WriteLine($"  {rollback.Keys} keys by {rollback.Commands} commands, {log.End - branch} bytes undone, {branch - start} "
+            + "of tail");
         StreamRecorder after = log.CutAndFill(branch, place.Offset, place.Database);
         using var next = new ReplicationLink(new ReplicationLinkOptions { Endpoint = request.Endpoint });
         Assert.IsType<AttachResult.Continued>(await next.AttachAsync(new AttachRequest
@@ -262,7 +264,8 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
                 {
                     groups = (await client.DoAsync("XINFO", "STREAM", key.Text, "FULL")).Compact;
                 }
-                lines.Add($"{database} {key.Text} {digest} {(await client.DoAsync("PEXPIRETIME", key.Text)).AsInteger()} {WithoutTimes(groups)}");
+                lines.Add($"{database} {key.Text} {digest} {(await client.DoAsync("PEXPIRETIME", key.Text)).AsInteger()} "
+                    + $"{WithoutTimes(groups)}");
             }
         }
         return string.Join('\n', lines);

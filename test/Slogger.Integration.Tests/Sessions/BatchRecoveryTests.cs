@@ -62,7 +62,8 @@ public sealed class BatchRecoveryTests
                 bool isLost = rollback.Lost.Any(r => n >= r.First.Number && n <= r.Last.Number);
                 if (isUncertain) { continue; }
                 Assert.True(now.Contains(n) == !isLost,
-                    $"round {round}, operation {n}: survived {rollback.Survived}, is it there: {now.Contains(n)}, world-line {rollback.WorldLine} after version {session.AtLeast.Previous}\n{deployment.Tail()}");
+                    $"round {round}, operation {n}: survived {rollback.Survived}, is it there: {now.Contains(n)}, world-line "
+                        + $"{rollback.WorldLine} after version {session.AtLeast.Previous}\n{deployment.Tail()}");
             }
         }
 

@@ -312,7 +312,8 @@ public sealed class PrimaryTests : IAsyncDisposable
         }
         catch (TimeoutException e)
         {
-            Assert.Fail($"{e.Message}: {string.Join(", ", info.Where(f => f.Key.StartsWith("backup", StringComparison.Ordinal)))}\n{_primary.Proxy.Tail()}");
+            Assert.Fail($"{e.Message}: {string.Join(", ", info.Where(f => f.Key.StartsWith("backup", StringComparison.Ordinal)))}\n"
+                + $"{_primary.Proxy.Tail()}");
         }
     }
 

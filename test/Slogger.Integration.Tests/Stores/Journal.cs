@@ -110,7 +110,8 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
         foreach ((long number, long of) in _answered)
         {
             Assert.True(there.Contains(number) == of <= version,
-                $"number {number} of version {of} is {(there.Contains(number) ? "" : "not ")}in the state at the end of version {version} (branch {_branch}, world-line {_line})\n{cluster.Tail()}");
+                $"number {number} of version {of} is {(there.Contains(number) ? "" : "not ")}in the state at the end of version {version} "
+                    + $"(branch {_branch}, world-line {_line})\n{cluster.Tail()}");
         }
 
         foreach (long number in found)

@@ -442,13 +442,15 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
 
         if (committed > _history.SequenceOf(_history.Commands.Count))
         {
-            _history.Complaints.Add($"{_history.Name}: {pending.Kind} says {committed} is committed, only {_history.SequenceOf(_history.Commands.Count)} were sent");
+            _history.Complaints.Add($"{_history.Name}: {pending.Kind} says {committed} is committed, only "
+                + $"{_history.SequenceOf(_history.Commands.Count)} were sent");
         }
 
         Commit(_history.IndexOf(committed));
         if (pending.Kind == AskedFor.Wait && reply.Items[2].AsInteger() == 1 && _history.IndexOf(committed) < pending.Index)
         {
-            _history.Complaints.Add($"{_history.Name}: DPR.WAIT * says reached at {committed}, but {_history.SequenceOf(pending.Index)} came before it");
+            _history.Complaints.Add($"{_history.Name}: DPR.WAIT * says reached at {committed}, but {_history.SequenceOf(pending.Index)} "
+                + "came before it");
         }
     }
 

@@ -117,7 +117,8 @@ public sealed class StoreCommandsTests
     {
         const string Command = "*10\r\n$6\r\nxgroup\r\n:-2\r\n*0\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*2\r\n";
         const string Subcommands =
-            "*4\r\n$11\r\nxgroup|help\r\n:2\r\n*1\r\n+loading\r\n:0\r\n*4\r\n$13\r\nxgroup|create\r\n:-5\r\n*2\r\n+write\r\n+denyoom\r\n:2\r\n";
+            "*4\r\n$11\r\nxgroup|help\r\n:2\r\n*1\r\n+loading\r\n:0\r\n*4\r\n$13\r\nxgroup|create\r\n:-5\r\n*2\r\n+write\r\n"
+                + "+denyoom\r\n:2\r\n";
         Assert.Equal(["write"], StoreCommands.Of(Encoding.ASCII.GetBytes("*1\r\n" + Command + Subcommands)).ByName["XGROUP"]);
     }
 

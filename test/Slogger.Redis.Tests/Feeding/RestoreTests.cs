@@ -285,7 +285,8 @@ public sealed class RestoreTests(ITestOutputHelper output)
         await client.ExpectAsync("EVAL", "for i=1,300000 do redis.call('SET','t'..i,'value'..i) end", "0");
         Point point = await TakeAsync(client);
         await sink.WaitForAsync(point.Offset);
-        output.WriteLine($"tail of {(point.Offset - full.Offset) >> 20} MB received after {clock.ElapsedMilliseconds} ms, {sink.Calls} reads");
+        output.WriteLine($"tail of {(point.Offset - full.Offset) >> 20} MB received after {clock.ElapsedMilliseconds} ms, "
+            + $"{sink.Calls} reads");
         foreach (bool swap in new[] { true, false })
         {
             foreach (long target in new[] { full.Offset, point.Offset })

@@ -144,7 +144,8 @@ internal sealed class Invariants(Cluster cluster)
     {
         foreach (ProxyProcess p in cluster.Hosts[shard].Proxies)
             if (p.Epoch > epoch && p.Machine is not null)
-                throw new SimException($"I6: the store of shard {shard} executes for epoch {epoch}, and {p.Name} owns it with epoch {p.Epoch}");
+                throw new SimException($"I6: the store of shard {shard} executes for epoch {epoch}, and {p.Name} owns it with epoch "
+                    + $"{p.Epoch}");
     }
 
     public void OnClaim(int shard, in DurableClaim claim, long epoch)
@@ -165,7 +166,8 @@ internal sealed class Invariants(Cluster cluster)
             if (!Members.Counts(cluster.Sql.Members.States[s])) continue;
             bool isSaid = cut.Versions[s] > shard.Claim.Point.Version && cut.Versions[s] > cluster.Sql.Cut.Versions[s];
             if (isSaid && saidBy[s] != shard.Epoch)
-                throw new SimException($"I6: the cut {cut} rests on what epoch {saidBy[s]} said of shard {s}, whose owner is {shard.Epoch}");
+                throw new SimException($"I6: the cut {cut} rests on what epoch {saidBy[s]} said of shard {s}, whose owner is "
+                    + $"{shard.Epoch}");
         }
     }
 
@@ -187,7 +189,8 @@ internal sealed class Invariants(Cluster cluster)
     {
         if (cluster.IsTraced)
             foreach (PrecedenceRow row in cluster.Sql.Rows())
-                cluster.Note($"SQL has: shard {row.Shard} ({row.After}, {row.Through.Version}] depends on {string.Join(' ', row.Dependencies.Items.ToArray())}");
+                cluster.Note($"SQL has: shard {row.Shard} ({row.After}, {row.Through.Version}] depends on "
+                    + $"{string.Join(' ', row.Dependencies.Items.ToArray())}");
         if (cluster.IsTraced)
             foreach (Processes.ShardHost host in cluster.Hosts)
                 foreach (Processes.ProxyProcess p in host.Proxies) cluster.Note($"at the end: {p.Describe()}");
@@ -195,11 +198,14 @@ internal sealed class Invariants(Cluster cluster)
             if (!s.IsAllTold) throw new SimException($"I8: long after the last failure: {s}");
         foreach (PlainClient p in cluster.Plains)
             if (p.Link is { IsClosed: false, Progress: { } at } && at.Committed != at.Forwarded)
-                throw new SimException($"I8: long after the last failure: plain client {p.Number} has {at.Committed} of {at.Forwarded} committed");
+                throw new SimException($"I8: long after the last failure: plain client {p.Number} has {at.Committed} of {at.Forwarded} "
+                    + "committed");
         if (cluster.Keys.Move) cluster.Histories.OnSettled();
         if (!cluster.IsWhole) throw new SimException($"I8: long after the last failure: {string.Join(", ", cluster.Sql.Members.States)}");
         if (!cluster.HasOneGrid)
-            throw new SimException($"I8: long after the last failure the change of the interval for {cluster.Sql.Proposal.ChangeUs} is open, or the cut {cluster.Sql.Cut} has not come to version {cluster.Sql.ClockGrid.Stretches[^1].FirstVersion}, with which the interval changes");
+            throw new SimException($"I8: long after the last failure the change of the interval for {cluster.Sql.Proposal.ChangeUs} is "
+                + $"open, or the cut {cluster.Sql.Cut} has not come to version {cluster.Sql.ClockGrid.Stretches[^1].FirstVersion}, with "
+                + "which the interval changes");
         if (!cluster.Sql.Cut.IsAtLeast(before) || cluster.Sql.Cut.Equals(before))
             throw new SimException($"I8: the cut {before} did not move on: {cluster.Sql.Cut}");
     }

@@ -23,7 +23,8 @@ internal sealed class KeyHistories(Cluster cluster)
         CheckOwned(op, shard);
         Op? expected = Last(op.Key), found = op.Read;
         if (found != expected) throw new SimException(
-            $"{(expected is { Covered: true } ? "I2" : "I1")}: key {op.Key} at shard {shard} is not what the last operation has left ({Text(expected)}), but ({Text(found)}): {op}");
+            $"{(expected is { Covered: true } ? "I2" : "I1")}: key {op.Key} at shard {shard} is not what the last operation has left "
+                + $"({Text(expected)}), but ({Text(found)}): {op}");
         _since[op.Key].Add(op);
     }
 
@@ -58,7 +59,8 @@ internal sealed class KeyHistories(Cluster cluster)
                 if (host.Number != owner && value is not null)
                     throw new SimException($"I8: shard {host.Number} has kept key {key}, which is shard {owner}'s: {value}");
                 if (host.Number == owner && value != Last(key))
-                    throw new SimException($"I2: key {key} at shard {owner} is ({Text(value)}) in the end, the last operation on it was ({Text(Last(key))})");
+                    throw new SimException($"I2: key {key} at shard {owner} is ({Text(value)}) in the end, the last operation on it was "
+                        + $"({Text(Last(key))})");
             }
         }
     }
@@ -84,7 +86,8 @@ internal sealed class KeyHistories(Cluster cluster)
         int last = found == _before[key] ? -1 : since.IndexOf(found!);
         string where = $"key {key} at shard {host.Number}, recovered to {at.Point} in {owners.WorldLine}, is ({Text(found)})";
         if (last < 0 && found != _before[key])
-            throw new SimException($"{(since.Exists(o => o.Covered) ? "I2" : "I1")}: {where}, which nobody has left there; before: ({Text(_before[key])})");
+            throw new SimException($"{(since.Exists(o => o.Covered) ? "I2" : "I1")}: {where}, which nobody has left there; before: "
+                + $"({Text(_before[key])})");
         for (int i = 0; i < since.Count; i++)
         {
             if (i <= last && !since[i].Covered) throw new SimException($"I1: {where}, which holds what is lost: {since[i]}");

@@ -55,7 +55,8 @@ internal sealed class SiteChecks(BackupSite site)
                     + $"anything before {s.Log.Floor}");
             if (s.Log.Floor > watermark) continue;
             if (s.Log.DurableCut < watermark)
-                throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its log {s.Log.DurableIndex}");
+                throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its "
+                    + $"log {s.Log.DurableIndex}");
         }
 
         if (watermark > _told) _told = watermark;
@@ -86,7 +87,8 @@ internal sealed class SiteChecks(BackupSite site)
         CheckSame(stream, piece, payload);
         _newest.TryGetValue(stream.Number, out Sender newest);
         if (piece.Sender < newest)
-            throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and took from {newest} before");
+            throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and took from "
+                + $"{newest} before");
         _newest[stream.Number] = piece.Sender;
         if (site.Sql.State.Final is { } final)
             throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the "
@@ -109,7 +111,8 @@ internal sealed class SiteChecks(BackupSite site)
         // Of a history that is over: the stream has to be seeded anew.
         if (stream.Log.History != log.History) return;
         if (piece.To > log.DurableIndex)
-            throw new SimException($"I4: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, the primary has {log.DurableIndex} durable");
+            throw new SimException($"I4: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, the primary has "
+                + $"{log.DurableIndex} durable");
         // What a world-line has made void since is so here, too, when that arrives.
         if (payload is null || piece.To.WorldLine != log.Last.WorldLine) return;
         bool isSame = payload.Commands.SequenceEqual(log.Bytes.Skip((int)piece.From.Offset).Take(payload.Commands.Length))
@@ -141,7 +144,8 @@ internal sealed class SiteChecks(BackupSite site)
         for (int key = 0; key < expected.Length; key++)
         {
             if (stream.Values[key] != expected[key])
-                throw new SimException($"I7: stream {stream.Number} is applied up to {at}, and key {key} is ({Text(stream.Values[key])}), at the primary it was ({Text(expected[key])})");
+                throw new SimException($"I7: stream {stream.Number} is applied up to {at}, and key {key} is ({Text(stream.Values[key])}), "
+                    + $"at the primary it was ({Text(expected[key])})");
         }
 
         site.Count("applied");
@@ -181,7 +185,8 @@ internal sealed class SiteChecks(BackupSite site)
             if (s.At == final) OnApplied(s, final);
             for (int key = 0; key < s.Values.Length; key++)
                 if (s.Log.ValueAt(key, end.Offset) is var value && value != _recorded[final][s.Number][key])
-                    throw new SimException($"I7: stream {s.Number} is opened at {final} with ({Text(value)}) for key {key}, at the primary it was ({Text(_recorded[final][s.Number][key])})");
+                    throw new SimException($"I7: stream {s.Number} is opened at {final} with ({Text(value)}) for key {key}, at the "
+                        + $"primary it was ({Text(_recorded[final][s.Number][key])})");
             foreach (Command c in s.Log.Bytes)
             {
                 if (c.Op is not { } op) continue;
@@ -203,7 +208,8 @@ internal sealed class SiteChecks(BackupSite site)
             // What the primary has lost by its own recoveries is not missed here.
             bool counts = op.Covered || op.Line >= final.WorldLine;
             if (counts && op.Answered < last.Begun && !inside.Contains(op))
-                throw new SimException($"I1: after the failover to {final} there is {last}, which began after the answer to what is lost: {op}");
+                throw new SimException($"I1: after the failover to {final} there is {last}, which began after the answer to what is "
+                    + $"lost: {op}");
         }
     }
 

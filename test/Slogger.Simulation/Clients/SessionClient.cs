@@ -171,7 +171,8 @@ internal sealed class SessionClient
     public bool IsAllTold => _session.Committed == _session.Begun && _session.Unanswered == 0 && _session.RunCount == 0;
 
     public override string ToString() =>
-        $"session {_number} in world-line {_session.WorldLine}, committed {_session.Committed} of {_session.Begun}, {_session.Unanswered} unanswered, {_session.RunCount} runs";
+        $"session {_number} in world-line {_session.WorldLine}, committed {_session.Committed} of {_session.Begun}, {_session.Unanswered} "
+            + $"unanswered, {_session.RunCount} runs";
 
     private SessionLink? LinkTo(int shard)
     {

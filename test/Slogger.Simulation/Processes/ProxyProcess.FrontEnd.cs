@@ -30,10 +30,13 @@ internal sealed partial class ProxyProcess
 
     /// <summary>For a trace.</summary>
     public string Describe() =>
-        $"{Name}, epoch {Epoch}{(IsDead ? ", dead" : "")}{(IsRunning ? "" : ", stopped")}{(_isSuspect ? ", suspects its store" : "")}, open {_isOpen}, {_machine?.Mode} in {_machine?.WorldLine} at {_machine?.OpenVersion}, "
-        + $"clock at {_machine?.Grid.VersionAt(_clock.Last.Microseconds)}, last boundary {_machine?.LastBoundary.Point}, marker in flight {_machine?.MarkerInFlight} {_front.IsMarkerInFlight}, holds {_front.HoldsDedicated}"
+        $"{Name}, epoch {Epoch}{(IsDead ? ", dead" : "")}{(IsRunning ? "" : ", stopped")}{(_isSuspect ? ", suspects its store" : "")}, "
+        + $"open {_isOpen}, {_machine?.Mode} in {_machine?.WorldLine} at {_machine?.OpenVersion}, "
+        + $"clock at {_machine?.Grid.VersionAt(_clock.Last.Microseconds)}, last boundary {_machine?.LastBoundary.Point}, marker in flight "
+        + $"{_machine?.MarkerInFlight} {_front.IsMarkerInFlight}, holds {_front.HoldsDedicated}"
         + string.Concat(_plains.Where(p => p.Own is not null)
-        .Select(p => $", plain client {p.Client.Number}: {p.Own!.ToStore.Count} sent, {p.Own.ToProxy.Count} answered, {p.Held.Count} held, dead {p.Own.IsDead}"));
+        .Select(p => $", plain client {p.Client.Number}: {p.Own!.ToStore.Count} sent, {p.Own.ToProxy.Count} answered, {p.Held.Count} "
+            + $"held, dead {p.Own.IsDead}"));
 
     public SessionLink Accept(SessionClient client)
     {

@@ -146,7 +146,8 @@ internal sealed partial class ProxyProcess
         {
             Cluster.Count($"move: {effect.Kind}");
             if (Cluster.IsTraced) Cluster.Note(
-                $"{Name} move {effect.Move.Id.Number}: {effect.Kind}{(effect.Kind == MoveEffectKind.Write ? $" {effect.Change.Next} {effect.Change.Version}" : "")}");
+                $"{Name} move {effect.Move.Id.Number}: "
+                    + $"{effect.Kind}{(effect.Kind == MoveEffectKind.Write ? $" {effect.Change.Next} {effect.Change.Version}" : "")}");
             switch (effect.Kind)
             {
                 case MoveEffectKind.Write:

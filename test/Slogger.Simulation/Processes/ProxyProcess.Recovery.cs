@@ -308,7 +308,8 @@ internal sealed partial class ProxyProcess
         bool isOld = log.Last.WorldLine < current;
         Boundary? below = isOld ? log.AtOrBelow(WorldLineBranches.LastValid(log.Last.WorldLine, _looked!.BranchesOf(Shard))) : null;
         if (Cluster.IsTraced) Cluster.Note(
-            $"{Name} looks: log {log.Last.Point} of {log.End}, store {Situation()} at {_host.Store.History.Count}, claim {_looked!.Claims[Shard].Point}, cut {_looked.Cut}");
+            $"{Name} looks: log {log.Last.Point} of {log.End}, store {Situation()} at {_host.Store.History.Count}, claim "
+                + $"{_looked!.Claims[Shard].Point}, cut {_looked.Cut}");
         _life.Proved(log.Last, below, restored: null);
     }
 

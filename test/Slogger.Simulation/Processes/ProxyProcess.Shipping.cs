@@ -60,7 +60,8 @@ internal sealed partial class ProxyProcess : IShippedLog
     public void LoseSeed() => (_seed, _seedUnderWay) = (null, null);
 
     public string DescribeShipping() =>
-        $"{Name}: {_shipper?.State} to gen {_shipper?.Generation}, received {_shipper?.Received}, backed up {_shipper?.BackedUp}, log {_host.Log.EndIndex} durable {_host.Log.DurableIndex}, held {_writesHeld}";
+        $"{Name}: {_shipper?.State} to gen {_shipper?.Generation}, received {_shipper?.Received}, backed up {_shipper?.BackedUp}, log "
+            + $"{_host.Log.EndIndex} durable {_host.Log.DurableIndex}, held {_writesHeld}";
 
     /// <summary>A turn of the shipper.</summary>
     public void Ship()

@@ -64,7 +64,8 @@ internal sealed class Op
     public bool ToldGone { get; set; }
 
     public override string ToString() =>
-        $"operation {Sequence} of {(IsPlain ? "plain client" : "session")} {Client} at shard {Shard} (forwarded in {Line}:{Label}{(OpenEnded ? "+" : "")}, position {Position}, begun {Begun}, answered {Answered})";
+        $"operation {Sequence} of {(IsPlain ? "plain client" : "session")} {Client} at shard {Shard} (forwarded in "
+            + $"{Line}:{Label}{(OpenEnded ? "+" : "")}, position {Position}, begun {Begun}, answered {Answered})";
 }
 
 /// <summary>A write of a move: a key as it was copied, or its deletion.</summary>

@@ -37,7 +37,8 @@ internal sealed class BackupProcess : SiteProcess
     public bool Has(int stream) => _streams.Exists(s => s.Disk.Number == stream);
 
     public string Describe() => $"{Name}{(IsDead ? " (dead)" : "")}: " + string.Join(", ", _streams.Select(s => s.Receiver is { } r
-        ? $"stream {s.Disk.Number} gen {r.Generation} log {s.Disk.Log.EndIndex} held {r.Held} at {r.At} frozen {r.IsFrozen} copy {r.Copy?.HasBytes}"
+        ? $"stream {s.Disk.Number} gen {r.Generation} log {s.Disk.Log.EndIndex} held {r.Held} at {r.At} frozen {r.IsFrozen} copy "
+            + $"{r.Copy?.HasBytes}"
         : $"stream {s.Disk.Number} without receiver"));
 
     // What a stream has in this process's memory.
@@ -365,7 +366,8 @@ internal sealed class BackupProcess : SiteProcess
                 ?? throw new SimException(
                 $"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {branch}, its log cannot be brought there");
             if (kept.Offset != piece.To.Offset)
-                throw new SimException($"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {piece.To}, where its log has {kept}");
+                throw new SimException($"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {piece.To}, where its "
+                    + $"log has {kept}");
             if (s.Disk.Offset > piece.To.Offset) throw new SimException($"I4: stream {s.Disk.Number}: {piece.To} makes void what the "
                 + $"store has applied, up to offset {s.Disk.Offset}");
             // What is empty up to the branch is so at any version.

@@ -264,7 +264,8 @@ internal sealed class BackupSite
     }
 
     public string Describe() =>
-        $"{Sql.State.Role} in epoch {Sql.State.Epoch}, final {Sql.State.Final}, streams {string.Join(" ", Sql.State.Streams)}; {string.Join("; ", Processes.Select(p => p.Describe()))}; "
+        $"{Sql.State.Role} in epoch {Sql.State.Epoch}, final {Sql.State.Final}, streams {string.Join(" ", Sql.State.Streams)}; "
+        + $"{string.Join("; ", Processes.Select(p => p.Describe()))}; "
         + $"{string.Join("; ", Primary.Hosts.SelectMany(h => h.Proxies).Select(p => p.DescribeShipping()))}; "
         + $"services {string.Join(" ", Services.Select(s => s.Current?.ToString() ?? "none"))}, {Managers.Count} managers";
 

@@ -84,7 +84,8 @@ public sealed class LagModel
             double mean = lags.Average(), whole = mean + costs.Way.Wide;
             first = first == 0 ? whole : first;
             output.WriteLine(string.Create(CultureInfo.InvariantCulture,
-                $"{count,6}  {mean,25:0}  {lags[lags.Length / 2]:0}  {lags[lags.Length * 99 / 100]:0}   {(whole / first) - 1:+0.0%;-0.0%}"));
+                $"{count,6}  {mean,25:0}  {lags[lags.Length / 2]:0}  {lags[lags.Length * 99 / 100]:0}   "
+                    + $"{(whole / first) - 1:+0.0%;-0.0%}"));
         }
     }
 

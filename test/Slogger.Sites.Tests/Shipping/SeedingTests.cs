@@ -210,7 +210,8 @@ public sealed class SeedingTests : IAsyncLifetime
             Assert.Null(_stream!.Failure);
             Assert.Null(_primary.Failure);
             Assert.True(DateTime.UtcNow < end,
-                $"it does not come to that: {_shipper.Status}, {_stream.Seeding}, primary {_primary.Log.End}, backup {(_log.IsEmpty ? "empty" : _log.End)}, {_primary.RecordedCut}");
+                $"it does not come to that: {_shipper.Status}, {_stream.Seeding}, primary {_primary.Log.End}, backup "
+                    + $"{(_log.IsEmpty ? "empty" : _log.End)}, {_primary.RecordedCut}");
         }
     }
 

@@ -238,7 +238,8 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
             Assert.Null(Backup.Failure);
             Assert.True(Shard.Failure is null, Shard.Failure);
             Assert.True(DateTime.UtcNow < end,
-                $"it does not come to that: primary {PrimaryLog.End}, backup {BackupLog.End}, held {BackupLog.HeldCut}, cut {Shard.RecordedCut}, {_shipper?.Status}, {Shard.SeedWanted}");
+                $"it does not come to that: primary {PrimaryLog.End}, backup {BackupLog.End}, held {BackupLog.HeldCut}, cut "
+                    + $"{Shard.RecordedCut}, {_shipper?.Status}, {Shard.SeedWanted}");
             await Task.Delay(2);
         }
     }

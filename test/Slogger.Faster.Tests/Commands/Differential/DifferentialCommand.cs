@@ -34,10 +34,12 @@ internal static class DifferentialCommand
 
             if (Stopwatch.GetElapsedTime(shown).TotalSeconds < 5) continue;
             shown = Stopwatch.GetTimestamp();
-            Console.WriteLine($"{done + DifferentialRun.ChapterCommands} commands, {(done + DifferentialRun.ChapterCommands) / Stopwatch.GetElapsedTime(began).TotalSeconds:F0} a second, seed {seed}");
+            Console.WriteLine($"{done + DifferentialRun.ChapterCommands} commands, "
+                + $"{(done + DifferentialRun.ChapterCommands) / Stopwatch.GetElapsedTime(began).TotalSeconds:F0} a second, seed {seed}");
         }
 
-        Console.WriteLine($"{done} commands without a difference, {done / Stopwatch.GetElapsedTime(began).TotalSeconds:F0} a second; seeds up to {seed - 1}");
+        Console.WriteLine($"{done} commands without a difference, {done / Stopwatch.GetElapsedTime(began).TotalSeconds:F0} a second; "
+            + $"seeds up to {seed - 1}");
         return 0;
     }
 }
