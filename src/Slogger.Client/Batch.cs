@@ -2,9 +2,9 @@
 // the trailer. Their requests are kept until then, since a reply may send an operation elsewhere.
 using System.Diagnostics;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -35,10 +35,10 @@ internal sealed class Batch(SloggerSession session)
 
     // From here on: once it has begun.
 
-    public Sequence First { get; private set; }
+    public SequenceNumber First { get; private set; }
 
     /// <summary>The number of its last request.</summary>
-    public Sequence Last => new(First.Number + Requests - 1);
+    public SequenceNumber Last => new(First.Number + Requests - 1);
 
     public WorldLine WorldLine { get; private set; }
 

@@ -11,13 +11,13 @@ internal sealed class Generation
     public int Outstanding;
 
     /// <summary>The largest number among them.</summary>
-    public Sequence Last;
+    public SequenceNumber Last;
 }
 
 /// <summary>Somebody who waits for commit.</summary>
 /// <param name="Generations">Whose operations all have to end first; null if only the number counts.</param>
 /// <param name="Upto">The number.</param>
-internal sealed record CommitWaiter(Generation[]? Generations, Sequence Upto)
+internal sealed record CommitWaiter(Generation[]? Generations, SequenceNumber Upto)
 {
     public TaskCompletionSource Done { get; } = new(TaskCreationOptions.RunContinuationsAsynchronously);
 }
@@ -69,7 +69,7 @@ internal sealed class CommitWaiters(ClientSession machine, CommitWatch watch)
 
     /// <summary>Begins to wait for an operation that was sent, and all before it.</summary>
     /// <returns>Null: it is committed.</returns>
-    public CommitWaiter? WaitFor(Sequence upTo) => Add(new(null, upTo));
+    public CommitWaiter? WaitFor(SequenceNumber upTo) => Add(new(null, upTo));
 
     /// <summary>Somebody does not wait any more.</summary>
     public void Remove(CommitWaiter waiter) => _waiters.Remove(waiter);
@@ -115,7 +115,7 @@ internal sealed class CommitWaiters(ClientSession machine, CommitWatch watch)
 
     private bool IsDone(CommitWaiter waiter)
     {
-        Sequence upTo = waiter.Upto;
+        SequenceNumber upTo = waiter.Upto;
         foreach (Generation generation in waiter.Generations ?? [])
         {
             if (generation.Outstanding > 0) { return false; }

@@ -6,9 +6,9 @@
 using System.Diagnostics;
 using Slogger.Client.Wire;
 using Slogger.Core.Cuts;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -95,9 +95,9 @@ internal sealed class CommitWatch(SloggerClient client)
     }
 
     /// <summary>The version that has to be committed; null: nobody waits.</summary>
-    private Version? Need()
+    private VersionNumber? Need()
     {
-        Version? need = null;
+        VersionNumber? need = null;
         foreach (SloggerSession session in client.Sessions())
         {
             if (session.CommitNeed() is { } wanted && (need is null || wanted > need)) { need = wanted; }
@@ -106,7 +106,7 @@ internal sealed class CommitWatch(SloggerClient client)
         return need;
     }
 
-    private async Task RoundAsync(Version need, CancellationToken stop)
+    private async Task RoundAsync(VersionNumber need, CancellationToken stop)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
         limit.CancelAfter(client.Options.ConnectTimeout);
@@ -139,7 +139,7 @@ internal sealed class CommitWatch(SloggerClient client)
         {
             _probed = default;
         }
-        else { Take(new(line, [.. cut.Items.Skip(1).Select(v => new Version(v.Integer))])); }
+        else { Take(new(line, [.. cut.Items.Skip(1).Select(v => new VersionNumber(v.Integer))])); }
     }
 
     private void Take(Cut cut)

@@ -2,8 +2,8 @@
 using System.Collections.Immutable;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -19,10 +19,10 @@ public class SloggerException : Exception
 /// <summary>Redis, or the proxy in its place, answered an operation with an error. The operation counts, and has a number.</summary>
 public sealed class RedisErrorException : SloggerException
 {
-    internal RedisErrorException(string message, Sequence sequence) : base(message) => Sequence = sequence;
+    internal RedisErrorException(string message, SequenceNumber sequence) : base(message) => Sequence = sequence;
 
     /// <summary>The operation's number.</summary>
-    public Sequence Sequence { get; }
+    public SequenceNumber Sequence { get; }
 }
 
 /// <summary>The connection broke before the answer: whether the operation was executed cannot be told, now or later. The
@@ -30,10 +30,10 @@ public sealed class RedisErrorException : SloggerException
 /// executed.</summary>
 public sealed class UncertainException : SloggerException
 {
-    internal UncertainException(string message, Sequence sequence, Exception? inner) : base(message, inner) => Sequence = sequence;
+    internal UncertainException(string message, SequenceNumber sequence, Exception? inner) : base(message, inner) => Sequence = sequence;
 
     /// <summary>The operation's number.</summary>
-    public Sequence Sequence { get; }
+    public SequenceNumber Sequence { get; }
 }
 
 /// <summary>The operation was executed once, and its answer is lost: the connection broke, and the shard says that it had come that far. It
@@ -42,18 +42,19 @@ public sealed class UncertainException : SloggerException
 public sealed class ReplyLostException : SloggerException
 {
     internal ReplyLostException(
-        string message, Sequence sequence, ShardId shard, Version latest, WorldLine line, Exception? inner) : base(message, inner) =>
+        string message, SequenceNumber sequence, ShardId shard, VersionNumber latest, WorldLine line, Exception? inner)
+            : base(message, inner) =>
         (Sequence, Shard, Latest, WorldLine) = (sequence, shard, latest, line);
 
     /// <summary>The operation's number.</summary>
-    public Sequence Sequence { get; }
+    public SequenceNumber Sequence { get; }
 
     /// <summary>Where it was executed.</summary>
     public ShardId Shard { get; }
 
     /// <summary>The version that it was executed in at the latest. After a rollback to a version below, it may be that the operation is
     /// <see cref="OperationFate.Uncertain"/>.</summary>
-    public Version Latest { get; }
+    public VersionNumber Latest { get; }
 
     /// <summary>The timeline that it was executed in.</summary>
     public WorldLine WorldLine { get; }
@@ -73,7 +74,7 @@ public sealed class ShardUnreachableException : SloggerException
 /// application has taken it in: so that no thread goes on with what another one knows to be lost.</summary>
 public sealed class RollbackException : SloggerException
 {
-    internal RollbackException(SessionId session, ClientRollback rollback, int unsent, Sequence operation)
+    internal RollbackException(SessionId session, ClientRollback rollback, int unsent, SequenceNumber operation)
         : base($"Session {session} was rolled back to world-line {rollback.WorldLine}: operations up to {rollback.Survived} survived"
             + (rollback.Exceptions.IsEmpty ? "" : $" except {string.Join(", ", rollback.Exceptions.Select(e => $"{e.Range} ({e.Kind})"))}")
             + $"; behind that lost: {Text(rollback.Lost)}, uncertain: {Text(rollback.Uncertain)}; {unsent} not sent. Repair what rests on "
@@ -85,7 +86,7 @@ public sealed class RollbackException : SloggerException
 
     /// <summary>The number of the operation that this exception is the end of; 0: it was not sent (and so not executed), or the exception
     /// comes from a call that is no operation.</summary>
-    public Sequence Operation { get; }
+    public SequenceNumber Operation { get; }
 
     /// <summary>What became of every operation since the rollback before.</summary>
     public ClientRollback Rollback { get; }
@@ -98,7 +99,7 @@ public sealed class RollbackException : SloggerException
 
     /// <summary>The last operation that survived; so did all before it, less <see cref="Exceptions"/> and what was reported by
     /// an <see cref="UncertainException"/> before.</summary>
-    public Sequence Survived => Rollback.Survived;
+    public SequenceNumber Survived => Rollback.Survived;
 
     /// <summary>Operations before <see cref="Survived"/> that are lost or uncertain.</summary>
     public ImmutableArray<ExceptionRange> Exceptions => Rollback.Exceptions;
@@ -111,7 +112,7 @@ public sealed class RollbackException : SloggerException
 
     /// <summary>What became of an operation that was sent since the rollback before, and was not reported by an
     /// <see cref="UncertainException"/>.</summary>
-    public OperationFate FateOf(Sequence operation)
+    public OperationFate FateOf(SequenceNumber operation)
     {
         if (operation > Survived)
         {
@@ -129,7 +130,7 @@ public sealed class RollbackException : SloggerException
         return OperationFate.Survived;
     }
 
-    private static bool Holds(SequenceRange range, Sequence operation) => range.First <= operation && operation <= range.Last;
+    private static bool Holds(SequenceRange range, SequenceNumber operation) => range.First <= operation && operation <= range.Last;
 
     private static string Text(ImmutableArray<SequenceRange> ranges) => ranges.IsEmpty ? "none" : string.Join(", ", ranges);
 }

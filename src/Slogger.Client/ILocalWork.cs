@@ -2,13 +2,13 @@
 // once. The session takes them in whenever it has its lock and something depends on them: before anything else begins, is answered, rolled
 // back or looked at.
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
 /// <summary>Operations that were executed one after the other in one version.</summary>
-internal readonly record struct LocalRun(long Count, Version Version);
+internal readonly record struct LocalRun(long Count, VersionNumber Version);
 
 /// <summary>Works on a shard in this process. All calls are under the session's lock.</summary>
 internal interface ILocalWork

@@ -2,9 +2,9 @@
 using System.Diagnostics;
 using Slogger.Client.Wire;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -110,13 +110,13 @@ internal sealed partial class Link
         long count = Next(bytes, ref at, (byte)'*');
         if (count < 4 || count % 2 != 0) { throw new InvalidDataException($"a trailer of {count} numbers"); }
         WorldLine line = new(Next(bytes, ref at, (byte)':'));
-        Version cut = new(Next(bytes, ref at, (byte)':'));
+        VersionNumber cut = new(Next(bytes, ref at, (byte)':'));
         int runs = (int)(count / 2) - 1;
         if (runs > _runs.Length) { _runs = new VersionRun[runs]; }
         for (int i = 0; i < runs; i++)
         {
             int operations = checked((int)Next(bytes, ref at, (byte)':'));
-            _runs[i] = new(operations, new Version(Next(bytes, ref at, (byte)':')));
+            _runs[i] = new(operations, new VersionNumber(Next(bytes, ref at, (byte)':')));
         }
 
         return new(line, _runs.AsMemory(0, runs), new WorldPoint(line, cut));

@@ -3,9 +3,9 @@
 using System.Threading.Tasks.Sources;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -54,7 +54,7 @@ internal abstract class Operation
     public abstract void Accept(in WireReply reply);
 
     /// <summary>Its version is known: its caller goes on.</summary>
-    public abstract void Complete(Sequence sequence, ShardId shard, Version version, WorldLine line);
+    public abstract void Complete(SequenceNumber sequence, ShardId shard, VersionNumber version, WorldLine line);
 
     /// <summary>It has no answer, and will have none.</summary>
     public abstract void Fail(Exception why);
@@ -76,7 +76,7 @@ internal sealed class DetachedOperation : Operation
     {
     }
 
-    public override void Complete(Sequence sequence, ShardId shard, Version version, WorldLine line)
+    public override void Complete(SequenceNumber sequence, ShardId shard, VersionNumber version, WorldLine line)
     {
     }
 
@@ -123,7 +123,7 @@ internal sealed class Operation<T> : Operation, IValueTaskSource<Result<T>>
         else { _value = _convert(reply); }
     }
 
-    public override void Complete(Sequence sequence, ShardId shard, Version version, WorldLine line)
+    public override void Complete(SequenceNumber sequence, ShardId shard, VersionNumber version, WorldLine line)
     {
         if (Error is not null)
         {

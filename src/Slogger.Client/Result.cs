@@ -1,8 +1,8 @@
 // What comes of an operation: the value that Redis answered, and where in the history it stands.
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -13,12 +13,12 @@ namespace Slogger.Client;
 /// <param name="Shard">Where it was executed.</param>
 /// <param name="Version">The version that it was executed in, of <paramref name="WorldLine"/>.</param>
 /// <param name="WorldLine">The timeline that it was executed in.</param>
-public readonly record struct Result<T>(T Value, Sequence Sequence, ShardId Shard, Version Version, WorldLine WorldLine);
+public readonly record struct Result<T>(T Value, SequenceNumber Sequence, ShardId Shard, VersionNumber Version, WorldLine WorldLine);
 
 /// <summary>How far a session is committed.</summary>
 /// <param name="CommittedUpTo">Every operation up to here is committed, less <see cref="SloggerSession.Exceptions"/>.</param>
 /// <param name="WorldLine">The session's timeline.</param>
-public readonly record struct CommitProgress(Sequence CommittedUpTo, WorldLine WorldLine);
+public readonly record struct CommitProgress(SequenceNumber CommittedUpTo, WorldLine WorldLine);
 
 /// <summary>What a call asks for besides its command.</summary>
 [Flags]

@@ -14,7 +14,7 @@ namespace Slogger.Client;
 /// <param name="Survived">All operations up to here survived.</param>
 /// <param name="Uncertain">Operations whose fate cannot be told. All behind are lost, the one that was answered with the notice
 /// too.</param>
-public sealed record RollbackNotice(WorldLine WorldLine, Sequence Survived, ImmutableArray<SequenceRange> Uncertain)
+public sealed record RollbackNotice(WorldLine WorldLine, SequenceNumber Survived, ImmutableArray<SequenceRange> Uncertain)
 {
     /// <summary>Reads the text of an error, as of StackExchange.Redis's RedisServerException.</summary>
     /// <param name="error">The error's text, with or without the '-'.</param>

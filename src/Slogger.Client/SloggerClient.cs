@@ -10,8 +10,8 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -144,7 +144,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
     }
 
     /// <summary>A header of the client's own session.</summary>
-    internal BatchHeader NextProbe(WorldLine line, Version atLeast) =>
+    internal BatchHeader NextProbe(WorldLine line, VersionNumber atLeast) =>
         new(Id, line, atLeast, new(Interlocked.Increment(ref _probes)), 1, default);
 
     /// <summary>The cluster is in this world-line, says the first proxy that was asked.</summary>

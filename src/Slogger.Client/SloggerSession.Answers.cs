@@ -3,8 +3,8 @@ using System.Diagnostics;
 using Slogger.Client.Wire;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -177,7 +177,7 @@ public sealed partial class SloggerSession
         {
             if (_lanes.Find(link) is not { Sent.Count: > 0 } lane) { return; }
             _local.Settle();
-            if (executed.Last > Sequence.None) { _machine.OnExecuted(link.Shard, executed.Last, executed.Latest); }
+            if (executed.Last > SequenceNumber.None) { _machine.OnExecuted(link.Shard, executed.Last, executed.Latest); }
             _machine.OnConnectionLost(link.Shard, _uncertain);
             // What is sent again goes before what was started later.
             List<Batch> unsent = lane.TakeUnsent();
@@ -213,7 +213,7 @@ public sealed partial class SloggerSession
         }
     }
 
-    private void GiveUp(Batch batch, Link link, Exception why, Version? executed)
+    private void GiveUp(Batch batch, Link link, Exception why, VersionNumber? executed)
     {
         long sequence = batch.First.Number - 1;
         for (int i = 0; i < batch.Count; i++)

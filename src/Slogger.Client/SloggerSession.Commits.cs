@@ -5,8 +5,8 @@ using System.Runtime.CompilerServices;
 using Slogger.Client.Wire;
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -14,7 +14,7 @@ public sealed partial class SloggerSession
 {
     /// <summary>Every operation up to here is committed: it survives the loss of every process. Less <see cref="Exceptions"/>.
     /// It moves while the session works, waits, or is listened to. It never goes back.</summary>
-    public Sequence CommittedUpTo
+    public SequenceNumber CommittedUpTo
     {
         get
         {
@@ -63,7 +63,7 @@ public sealed partial class SloggerSession
     /// <param name="cancellation">Ends the wait.</param>
     /// <exception cref="RollbackException">The session was rolled back.</exception>
     /// <exception cref="ArgumentOutOfRangeException">No operation has this number yet.</exception>
-    public Task WaitForCommitAsync(Sequence upTo, CancellationToken cancellation = default)
+    public Task WaitForCommitAsync(SequenceNumber upTo, CancellationToken cancellation = default)
     {
         CommitWaiter? waiter;
         lock (_gate)
@@ -116,13 +116,13 @@ public sealed partial class SloggerSession
     }
 
     /// <summary>The version that somebody waits for to be committed; null: nobody does, or what is waited for is no commit.</summary>
-    internal Version? CommitNeed()
+    internal VersionNumber? CommitNeed()
     {
         lock (_gate)
         {
             _local.Settle();
             bool isWanted = _commits.IsWanted || _lanes.IsBlocked;
-            return isWanted && _machine.Uncommitted is { } version && version > Version.Zero ? version : null;
+            return isWanted && _machine.Uncommitted is { } version && version > VersionNumber.Zero ? version : null;
         }
     }
 
@@ -138,8 +138,9 @@ public sealed partial class SloggerSession
         lock (_gate)
         {
             _local.Settle();
-            Sequence before = _machine.Committed;
-            Sequence now = byShard is null ? _machine.OnCommitted(uniform) : _machine.OnCommitted(byShard.WorldLine, byShard.Versions);
+            SequenceNumber before = _machine.Committed;
+            SequenceNumber now = byShard is null ? _machine.OnCommitted(uniform)
+                : _machine.OnCommitted(byShard.WorldLine, byShard.Versions);
             if (now == before && !_commits.Any && !_lanes.IsBlocked) { return; }
             _lanes.PumpBlocked();
             _commits.Check();
@@ -215,7 +216,7 @@ public sealed partial class SloggerSession
 
             if (_closed is not null) { return; }
             int unsent = _turns.Waiting + _lanes.Unsent;
-            Close(new RollbackException(Id, rollback, unsent, Sequence.None), of => new RollbackException(Id, rollback, unsent, of));
+            Close(new RollbackException(Id, rollback, unsent, SequenceNumber.None), of => new RollbackException(Id, rollback, unsent, of));
             Telemetry.Rollbacks.Add(1);
         }
     }

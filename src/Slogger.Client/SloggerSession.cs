@@ -14,9 +14,9 @@
 using System.Security.Cryptography;
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -61,7 +61,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
     }
 
     /// <summary>The last operation that was sent.</summary>
-    public Sequence LastSent
+    public SequenceNumber LastSent
     {
         get => TakeIn();
     }
@@ -109,7 +109,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
     }
 
     /// <summary>Vs: what is executed now is of no earlier version. What another thread is answered at this moment need not count.</summary>
-    internal Version AtLeast => _machine.AtLeast;
+    internal VersionNumber AtLeast => _machine.AtLeast;
 
     /// <summary>Rises when the session has seen something new.</summary>
     internal long Learned => _machine.Learned;
@@ -126,7 +126,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
 
     /// <summary>Takes in what was executed.</summary>
     /// <returns>The last operation's number.</returns>
-    internal Sequence TakeIn()
+    internal SequenceNumber TakeIn()
     {
         lock (_gate)
         {
@@ -261,7 +261,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
     /// <summary>Nothing can be started any more, and all that is under way fails.</summary>
     /// <param name="why">What calls from now on fail with.</param>
     /// <param name="ofSent">What an operation under way fails with, by its number; null: the same.</param>
-    private void Close(Exception why, Func<Sequence, Exception>? ofSent = null)
+    private void Close(Exception why, Func<SequenceNumber, Exception>? ofSent = null)
     {
         _local.GoOn(null);
         _local.Settle();
@@ -289,7 +289,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
         MakeRoom();
     }
 
-    private void Fail(Batch batch, Exception why, Func<Sequence, Exception>? ofSent = null)
+    private void Fail(Batch batch, Exception why, Func<SequenceNumber, Exception>? ofSent = null)
     {
         long sequence = batch.First.Number - 1;
         batch.Activity?.SetStatus(System.Diagnostics.ActivityStatusCode.Error, why.Message);

@@ -1,10 +1,10 @@
 // Ends versions, and makes them durable.
 using System.Diagnostics;
 using FASTER.core;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
 using Slogger.Faster.Disk;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster;
 
@@ -48,7 +48,7 @@ internal sealed class Committer
     /// <param name="next">The version that is open from then on: later than the open one. All before it is in the commit.</param>
     /// <param name="open">The version that is open instead, if later. Null: <paramref name="next"/>.</param>
     /// <returns>The commit, when it is on disk.</returns>
-    public Task<CommitRecord> CommitAsync(WorldLine line, Version next, Version? open = null)
+    public Task<CommitRecord> CommitAsync(WorldLine line, VersionNumber next, VersionNumber? open = null)
     {
         try
         {
@@ -75,7 +75,7 @@ internal sealed class Committer
                 };
                 written = _kv.CompleteCheckpointAsync();
                 WaitFor(number + 1);
-                _store.BeginVersion(Version.Max(next, open ?? next), commit.To);
+                _store.BeginVersion(VersionNumber.Max(next, open ?? next), commit.To);
             });
             return ReportAsync(Task.Run(() => MakeDurableAsync(commit, written)));
         }

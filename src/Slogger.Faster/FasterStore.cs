@@ -15,13 +15,13 @@
 // gives back what is dead.
 using System.Buffers.Binary;
 using FASTER.core;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
 using Slogger.Faster.Disk;
 using Slogger.Faster.Keys;
 using Slogger.Faster.Memory;
 using Slogger.Faster.Records;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster;
 
@@ -94,7 +94,7 @@ public sealed class FasterStore : IDisposable
 
     /// <summary>The version that is open: that of a change, for whoever holds its lock; of a read, when it is asked for behind
     /// it.</summary>
-    public Version Open => new(Volatile.Read(ref _open));
+    public VersionNumber Open => new(Volatile.Read(ref _open));
 
     /// <summary>Whether anything was written since the last version's end. Then the log has grown: what was there before is
     /// read-only.</summary>
@@ -142,7 +142,7 @@ public sealed class FasterStore : IDisposable
     /// <param name="open">The version that is open then, later than the commit's if there is one; null: the next one.</param>
     /// <exception cref="InvalidOperationException">There is no such commit.</exception>
     /// <exception cref="InvalidDataException">The directory holds something else, or what it holds is damaged.</exception>
-    public static FasterStore OpenAt(FasterOptions options, WorldPoint? at = null, Version? open = null)
+    public static FasterStore OpenAt(FasterOptions options, WorldPoint? at = null, VersionNumber? open = null)
     {
         var store = new FasterStore(options);
         try
@@ -196,7 +196,7 @@ public sealed class FasterStore : IDisposable
     /// <exception cref="IOException">The disk is full, or fails: the commit is not durable. The store goes on; what was to be in the commit
     /// is in the next one. That is not begun before the log can be written again, and then the failed one may be there after
     /// all.</exception>
-    public async Task<CommitRecord> CommitAsync(WorldLine line, Version next, CancellationToken cancellation = default)
+    public async Task<CommitRecord> CommitAsync(WorldLine line, VersionNumber next, CancellationToken cancellation = default)
     {
         await _turn.TakeAsync(cancellation).ConfigureAwait(false);
         return await _committer.CommitAsync(line, next).ConfigureAwait(false);
@@ -209,7 +209,7 @@ public sealed class FasterStore : IDisposable
     /// <param name="open">The version that is open instead, if later: those before it pass empty. Null: <paramref name="next"/>.</param>
     /// <returns>The commit, when it is on disk. Null: a commit or a rollback is under way, and nothing has been done.</returns>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="next"/> is not later than the open version.</exception>
-    public Task<CommitRecord>? BeginCommit(WorldLine line, Version next, Version? open = null) =>
+    public Task<CommitRecord>? BeginCommit(WorldLine line, VersionNumber next, VersionNumber? open = null) =>
         _turn.TryTake() ? _committer.CommitAsync(line, next, open) : null;
 
     /// <summary>Whether <see cref="BeginCommit"/> would begin one: no commit or rollback is under way.</summary>
@@ -226,7 +226,7 @@ public sealed class FasterStore : IDisposable
     /// <exception cref="InvalidOperationException">There is no such commit; or the memory is too small for what has to be put back: then
     /// nothing has changed, and the store is to be opened again at the commit.</exception>
     public async Task<CommitRecord?> RollbackAsync(
-        WorldPoint to, WorldLine line, Version next, Action begun, CancellationToken cancellation = default) =>
+        WorldPoint to, WorldLine line, VersionNumber next, Action begun, CancellationToken cancellation = default) =>
         await Rollback.GoBackAsync(to, next, begun, cancellation).ConfigureAwait(false)
             ? await _committer.CommitAsync(line, next).ConfigureAwait(false) : null;
 
@@ -308,7 +308,7 @@ public sealed class FasterStore : IDisposable
     /// <summary>Lets callers in this process in.</summary>
     /// <param name="line">The store's world-line.</param>
     /// <param name="open">The version that is open; the store's own is behind if versions have passed without it.</param>
-    public void AdmitLocal(WorldLine line, Version open) => Stripes.Alone(() =>
+    public void AdmitLocal(WorldLine line, VersionNumber open) => Stripes.Alone(() =>
     {
         Raise(open);
         Volatile.Write(ref _admitted, line.Number);
@@ -321,7 +321,7 @@ public sealed class FasterStore : IDisposable
     /// <summary>Has versions pass in which nothing was done, while nobody does anything.</summary>
     /// <param name="pass">Given whether anything has changed in the open version. Returns the version that is open
     /// from now on; null if it does not change now. Must be short.</param>
-    public void PassVersions(Func<bool, Version?> pass) => Stripes.Alone(() =>
+    public void PassVersions(Func<bool, VersionNumber?> pass) => Stripes.Alone(() =>
     {
         if (pass(IsChanged) is { } open) Raise(open);
     });
@@ -368,7 +368,7 @@ public sealed class FasterStore : IDisposable
     internal CommitRecord? Newest => _commits.Newest;
 
     /// <summary>The version before ended at this place of the log. With all stripes held.</summary>
-    internal void BeginVersion(Version open, long ended)
+    internal void BeginVersion(VersionNumber open, long ended)
     {
         Volatile.Write(ref _open, open.Number);
         Volatile.Write(ref _ended, ended);
@@ -396,19 +396,19 @@ public sealed class FasterStore : IDisposable
         return Keys!;
     }
 
-    private void Raise(Version open)
+    private void Raise(VersionNumber open)
     {
         if (open.Number > _open) Volatile.Write(ref _open, open.Number);
     }
 
-    private void Recover(WorldPoint? at, Version? open)
+    private void Recover(WorldPoint? at, VersionNumber? open)
     {
         StoredCommits.RequireSizes(_options, _commits.All);
         Verify();
         CommitRecord? commit = at is not { } point ? _commits.Newest : _commits.Find(point)
             ?? throw new InvalidOperationException($"{_options.Directory} has no commit of version {at}: it has "
                 + $"{(_commits.Count == 0 ? "none" : string.Join(", ", _commits.All.Select(c => c.Point)))}.");
-        Version last = commit?.Point.Version ?? Version.Zero;
+        VersionNumber last = commit?.Point.Version ?? VersionNumber.Zero;
         if (commit is not null && open <= last)
             throw new ArgumentOutOfRangeException(
                 nameof(open), $"Version {open} cannot be open in {_options.Directory}: it goes on from version {last}.");

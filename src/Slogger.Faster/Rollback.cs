@@ -3,12 +3,12 @@
 // first commit of the new timeline comes after the purge, so no commit ever holds a record that was taken back.
 using System.Buffers.Binary;
 using FASTER.core;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
 using Slogger.Faster.Disk;
 using Slogger.Faster.Memory;
 using Slogger.Faster.Records;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster;
 
@@ -78,7 +78,7 @@ internal sealed class Rollback(
     /// <param name="cancellation">Ends the wait for the turn.</param>
     /// <returns>Whether nothing of what was taken back is left: then the turn is still taken. False: another rollback came
     /// before.</returns>
-    public async Task<bool> GoBackAsync(WorldPoint to, Version? next, Action begun, CancellationToken cancellation)
+    public async Task<bool> GoBackAsync(WorldPoint to, VersionNumber? next, Action begun, CancellationToken cancellation)
     {
         RequireLater(next);
         if (commits.Find(to) is null) throw NoCommit(to);
@@ -157,7 +157,7 @@ internal sealed class Rollback(
         return true;
     }
 
-    private void RequireLater(Version? next)
+    private void RequireLater(VersionNumber? next)
     {
         if (next <= store.Open)
             throw new ArgumentOutOfRangeException(nameof(next), $"Version {next} is not later than the open one, {store.Open}.");

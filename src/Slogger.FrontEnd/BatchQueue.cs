@@ -3,8 +3,8 @@
 // is allocated once as many batches have been on their way as ever are.
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.FrontEnd;
 
@@ -29,7 +29,7 @@ internal sealed class BatchInFlight
     public bool IsAnnounced { get; set; }
 
     /// <summary>The version of the last reply; 0 before the first.</summary>
-    public Version Latest => _runCount == 0 ? Version.Zero : _runs[_runCount - 1].Version;
+    public VersionNumber Latest => _runCount == 0 ? VersionNumber.Zero : _runs[_runCount - 1].Version;
 
     /// <summary>Begins anew with another batch.</summary>
     public void Reset(in BatchHeader header)
@@ -41,7 +41,7 @@ internal sealed class BatchInFlight
 
     /// <summary>The next operations were answered, which were executed in this version, or at the latest in it.</summary>
     /// <exception cref="InvalidOperationException">More answers than operations: the pairing is broken.</exception>
-    public void OnAnswered(int count, Version version, bool inexact)
+    public void OnAnswered(int count, VersionNumber version, bool inexact)
     {
         if (count > Unanswered)
             throw new InvalidOperationException(
@@ -61,7 +61,7 @@ internal sealed class BatchInFlight
     /// <summary>The reply to the whole of it; valid until it begins anew.</summary>
     /// <param name="cut">What is committed. Of another world-line it says nothing of this batch.</param>
     public BatchReply Reply(WorldPoint cut) => BatchGate.ReplyFor(
-        _header, _runs.AsMemory(0, _runCount), cut.WorldLine == _header.WorldLine ? cut : new(_header.WorldLine, Version.Zero));
+        _header, _runs.AsMemory(0, _runCount), cut.WorldLine == _header.WorldLine ? cut : new(_header.WorldLine, VersionNumber.Zero));
 }
 
 /// <summary>Batches of one client, the oldest first. Used by the loop's thread.</summary>
@@ -98,7 +98,7 @@ internal sealed class BatchQueue
     }
 
     /// <summary>The next operations of the oldest were answered.</summary>
-    public void OnAnswered(int count, Version version, bool inexact)
+    public void OnAnswered(int count, VersionNumber version, bool inexact)
     {
         Head.OnAnswered(count, version, inexact);
         Unanswered -= count;

@@ -1,7 +1,7 @@
 // Counts this client's operations as they are forwarded and answered, by versions and by batches.
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.FrontEnd;
 
@@ -35,7 +35,7 @@ internal sealed unsafe partial class Client
         }
         else
         {
-            _progress.OnForwarded(count, new Version(version));
+            _progress.OnForwarded(count, new VersionNumber(version));
         }
     }
 
@@ -52,7 +52,7 @@ internal sealed unsafe partial class Client
             if (BatchLeft > 0) { _batches!.OnForwarded(upstream, 1); }
         }
         _progress.OnAnswered(count, _loop.Gate.Open);
-        if (IsInBatch) { _batches!.OnAnswered(count, inexact ? _loop.Gate.Open : new Version(version), inexact); }
+        if (IsInBatch) { _batches!.OnAnswered(count, inexact ? _loop.Gate.Open : new VersionNumber(version), inexact); }
     }
 
     /// <summary>What was to be one version is known by two bounds only.</summary>

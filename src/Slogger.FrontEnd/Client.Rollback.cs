@@ -2,8 +2,8 @@
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.FrontEnd;
 
@@ -23,7 +23,7 @@ internal sealed unsafe partial class Client
     private bool IsHeldUp => _rollback is { HoldsUp: true } && BatchLeft == 0;
 
     /// <summary>A new world-line has begun: tells what survived.</summary>
-    public void OnRolledBack(WorldLine next, Version branch)
+    public void OnRolledBack(WorldLine next, VersionNumber branch)
     {
         // Who came while the store was being restored may be of the new world-line already.
         if (IsClosed || _progress is null || _progress.WorldLine >= next) { return; }

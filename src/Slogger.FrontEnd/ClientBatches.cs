@@ -11,8 +11,8 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.FrontEnd;
 
@@ -57,7 +57,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
         if (!client.KnowsItsRights(out bool isNotLetIn)) { return false; }
         if (isNotLetIn) { return client.RefuseBatch("NOAUTH Authentication required."); }
         if (client.Route(needsDedicated: false, viewMatters: false) is null) { return false; }
-        Version open = loop.Gate.Open;
+        VersionNumber open = loop.Gate.Open;
         GateDecision decision = port.Decide(header, open);
         switch (decision.Verdict)
         {
@@ -110,9 +110,9 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
                 return $"ERR SLOGGER DEP {shard} {version} is above the version that the session has seen, {atLeast}";
             }
             if (dependencies == _dependencies.Length) { Array.Resize(ref _dependencies, Math.Max(8, 2 * dependencies)); }
-            _dependencies[dependencies++] = new Dependency(new ShardId((int)shard), new Version(version));
+            _dependencies[dependencies++] = new Dependency(new ShardId((int)shard), new VersionNumber(version));
         }
-        header = new(new SessionId(session), new WorldLine(line), new Version(atLeast), new Sequence(first), (int)count,
+        header = new(new SessionId(session), new WorldLine(line), new VersionNumber(atLeast), new SequenceNumber(first), (int)count,
             _dependencies.AsMemory(0, dependencies));
         return null;
     }
@@ -196,7 +196,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     // Of the batch let through last: where its requests went, and what is to be said behind them.
     private Upstream? _marked;
     private SessionId _markSession;
-    private Sequence _markLast;
+    private SequenceNumber _markLast;
 
     /// <summary>Requests of it were given to an upstream.</summary>
     public void OnForwarded(Upstream upstream, int count)
@@ -209,7 +209,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     // ---- The replies ----
 
     /// <summary>Requests were answered.</summary>
-    public void OnAnswered(int count, Version version, bool inexact)
+    public void OnAnswered(int count, VersionNumber version, bool inexact)
     {
         // A reply that was put off for the sake of the one before is out by now.
         GiveTrailers();
@@ -227,7 +227,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     public void OnAnsweredHere()
     {
         if (_marked is { } upstream) { OnForwarded(upstream, 1); } else { _left--; }
-        OnAnswered(1, Version.Max(loop.Gate.Open, _queue.Head.Latest), inexact: false);
+        OnAnswered(1, VersionNumber.Max(loop.Gate.Open, _queue.Head.Latest), inexact: false);
         AfterReply();
     }
 
@@ -268,7 +268,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     // The version in the trailer is an upper bound. A session that knew it would take the operation for lost after a recovery to an
     // earlier version, which may hold it all the same. So it hears of it when there can be no such recovery any more; if
     // there is one before, the batch was never answered, and is uncertain.
-    private void HoldOutput(Version until)
+    private void HoldOutput(VersionNumber until)
     {
         if (client.IsClosed) { return; }
         if (client.Commits.IsCommitted(until.Number))
@@ -306,7 +306,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
         return digits + 3;
     }
 
-    private void FastForward(Version atLeast)
+    private void FastForward(VersionNumber atLeast)
     {
         loop.Shard.Batches!.FastForward(atLeast);
         loop.Boundary.OnFastForward();

@@ -1,8 +1,8 @@
 // What a client hears of commits: which of its operations are committed, as far as that may be told, and the wait for a commit.
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.FrontEnd;
 
@@ -36,7 +36,7 @@ internal sealed class ClientCommits(FrontEndLoop loop, Client client, SessionPro
     /// <summary>What is said of a recorded cut in the reply that is being made; version 0 says nothing.</summary>
     public WorldPoint Told(WorldPoint cut)
     {
-        if (!client.MayTell) { return cut with { Version = Version.Zero }; }
+        if (!client.MayTell) { return cut with { Version = VersionNumber.Zero }; }
         client.Tells();
         return cut;
     }
@@ -59,7 +59,7 @@ internal sealed class ClientCommits(FrontEndLoop loop, Client client, SessionPro
             while (true)
             {
                 long line = loop.Shard.WorldLine, version = loop.Shard.CommittedVersion;
-                if (loop.Shard.WorldLine == line) { return new WorldPoint(new WorldLine(line), new Version(version)); }
+                if (loop.Shard.WorldLine == line) { return new WorldPoint(new WorldLine(line), new VersionNumber(version)); }
             }
         }
     }
@@ -73,7 +73,7 @@ internal sealed class ClientCommits(FrontEndLoop loop, Client client, SessionPro
     public long VersionOf(long sequence)
     {
         _ = CommittedSequence;
-        return progress!.TryVersionNeededFor(new Sequence(sequence), out Version version) ? version.Number : long.MaxValue;
+        return progress!.TryVersionNeededFor(new SequenceNumber(sequence), out VersionNumber version) ? version.Number : long.MaxValue;
     }
 
     /// <summary>What sessions are told: committed at every shard.</summary>

@@ -15,10 +15,10 @@ internal sealed unsafe partial class FrontEndLoop
 
     private byte[]? _markHead;
 
-    private readonly record struct BatchMark(Client Client, Upstream Upstream, SessionId Session, Sequence Last);
+    private readonly record struct BatchMark(Client Client, Upstream Upstream, SessionId Session, SequenceNumber Last);
 
     /// <summary>All requests of a batch have been written to this upstream, or were answered.</summary>
-    public void MarkBatch(Client client, Upstream upstream, SessionId session, Sequence last) =>
+    public void MarkBatch(Client client, Upstream upstream, SessionId session, SequenceNumber last) =>
         _marks.Add(new(client, upstream, session, last));
 
     // With everything of this turn written, and nothing sent since that may have been lost.

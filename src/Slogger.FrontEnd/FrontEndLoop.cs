@@ -503,7 +503,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     }
 
     /// <summary>A new world-line has begun, at this version: tells the clients that were kept.</summary>
-    public void OnRolledBack(Core.WorldLines.WorldLine next, Core.Versions.Version branch)
+    public void OnRolledBack(Core.WorldLines.WorldLine next, Core.Versions.VersionNumber branch)
     {
         CloseStore("a rollback");
         foreach (Client client in Clients.ToArray()) { client.OnRolledBack(next, branch); }

@@ -4,8 +4,8 @@ using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.FrontEnd;
 
@@ -23,7 +23,7 @@ internal interface IBatchPort
 
     /// <summary>The last operation of a session's batch that is known to have been executed here, and the version that it was at the
     /// latest, or 0 for the open one. Null if nothing is known.</summary>
-    (Sequence Last, long Version)? LastDone(SessionId session);
+    (SequenceNumber Last, long Version)? LastDone(SessionId session);
 
     /// <summary>Who finds the cut. Unless it is the approximate finder, headers must name what their sessions have seen, and cuts and
     /// branches have one version for each shard.</summary>
@@ -38,7 +38,7 @@ internal interface IBatchPort
     /// <summary>A batch is let through.</summary>
     /// <param name="header">Its header.</param>
     /// <param name="open">As in <see cref="Decide"/>.</param>
-    void OnLetThrough(in BatchHeader header, Version open);
+    void OnLetThrough(in BatchHeader header, VersionNumber open);
 
     /// <summary>Unless the finder is the approximate one: the version up to which every shard is committed, as far as it is
     /// known.</summary>
@@ -53,8 +53,8 @@ internal interface IBatchPort
     /// <summary>What to do with a batch now.</summary>
     /// <param name="header">Its header.</param>
     /// <param name="open">The lowest version that a request forwarded now belongs to.</param>
-    GateDecision Decide(in BatchHeader header, Version open);
+    GateDecision Decide(in BatchHeader header, VersionNumber open);
 
     /// <summary>Has this version, or a later one, open at the next tick, which is due at once.</summary>
-    void FastForward(Version atLeast);
+    void FastForward(VersionNumber atLeast);
 }

@@ -41,7 +41,7 @@ internal static class SessionCommands
             RespText.AppendBulk(bytes, Encoding.ASCII.GetBytes(name));
             RespText.AppendBulk(bytes, Encoding.UTF8.GetBytes(value));
         }
-        (Sequence Last, long Version)? done = port.LastDone(new SessionId(session));
+        (SequenceNumber Last, long Version)? done = port.LastDone(new SessionId(session));
         RespText.AppendHeader(bytes, '*', done is null ? 22 : 26);
         Number("protocol", Protocol);
         Word("session", new SessionId(session).ToString());

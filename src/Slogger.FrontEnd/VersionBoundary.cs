@@ -1,7 +1,7 @@
 // The loop's side of the version grid: performs what Core's VersionGate decides, one step after the other. What it asks of the shard is
 // here, too.
 using Slogger.Core.Shards;
-using Version = Slogger.Core.Versions.Version;
+using Slogger.Core.Versions;
 
 namespace Slogger.FrontEnd;
 
@@ -100,7 +100,7 @@ internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, 
     /// <summary>The store opens, and nothing is executed any more of what a connection before has carried.</summary>
     public void Restart()
     {
-        gate.Restart(new Version(source.OpenVersion));
+        gate.Restart(new VersionNumber(source.OpenVersion));
         Perform();
     }
 
@@ -155,11 +155,11 @@ internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, 
         if (source.Tick(step.IsBusy, step.IsInFlight) is { } marker)
         {
             _marker = marker;
-            gate.Closing(new Version(marker.NextOpen));
+            gate.Closing(new VersionNumber(marker.NextOpen));
         }
         else
         {
-            gate.Passed(new Version(source.OpenVersion));
+            gate.Passed(new VersionNumber(source.OpenVersion));
         }
     }
 

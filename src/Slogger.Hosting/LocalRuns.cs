@@ -7,8 +7,8 @@ using System.Runtime.CompilerServices;
 using Slogger.Client;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Hosting;
 
@@ -54,7 +54,7 @@ internal sealed class LocalRuns(ShardId shard, SessionId session) : ILocalWork
 
     /// <summary>One more operation was executed. Under the lock.</summary>
     /// <returns>Whether a version has begun.</returns>
-    public bool Count(WorldLine line, Version version)
+    public bool Count(WorldLine line, VersionNumber version)
     {
         _runsOf = line;
         if (_runCount > 0 && _runs[_runCount - 1] is { } last && last.Version == version)

@@ -10,10 +10,10 @@ using Slogger.Client;
 using Slogger.Client.Wire;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commands;
 using Slogger.Proxy.Embedded;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Hosting;
 
@@ -56,10 +56,10 @@ public sealed class LocalSession : IAsyncDisposable
     public WorldLine WorldLine => Remote.WorldLine;
 
     /// <summary>The number of the last operation that was executed here or sent.</summary>
-    public Sequence Last => Remote.LastSent;
+    public SequenceNumber Last => Remote.LastSent;
 
     /// <inheritdoc cref="SloggerSession.CommittedUpTo"/>
-    public Sequence CommittedUpTo
+    public SequenceNumber CommittedUpTo
     {
         get
         {
@@ -80,8 +80,8 @@ public sealed class LocalSession : IAsyncDisposable
     /// <inheritdoc cref="SloggerSession.WaitForCommitAsync(CancellationToken)"/>
     public Task WaitForCommitAsync(CancellationToken cancellation = default) => Remote.WaitForCommitAsync(cancellation);
 
-    /// <inheritdoc cref="SloggerSession.WaitForCommitAsync(Sequence, CancellationToken)"/>
-    public Task WaitForCommitAsync(Sequence upTo, CancellationToken cancellation = default) =>
+    /// <inheritdoc cref="SloggerSession.WaitForCommitAsync(SequenceNumber, CancellationToken)"/>
+    public Task WaitForCommitAsync(SequenceNumber upTo, CancellationToken cancellation = default) =>
         Remote.WaitForCommitAsync(upTo, cancellation);
 
     /// <inheritdoc cref="SloggerSession.CommitsAsync"/>
@@ -105,7 +105,7 @@ public sealed class LocalSession : IAsyncDisposable
     /// executed.</exception>
     /// <exception cref="ObjectDisposedException">The session is closed.</exception>
     /// <exception cref="InvalidOperationException">Another thread uses the session at this moment.</exception>
-    public bool TryGet(ReadOnlySpan<byte> key, Span<byte> into, out int length, out Version version)
+    public bool TryGet(ReadOnlySpan<byte> key, Span<byte> into, out int length, out VersionNumber version)
     {
         var get = new GetOperation { Into = into };
         LocalResult result = Do(key, ref get, out _);
@@ -122,12 +122,12 @@ public sealed class LocalSession : IAsyncDisposable
     /// <exception cref="ArgumentException">The key has more than 64 KB, the value more than 16 MB, or both together more than a page of the
     /// store's log.</exception>
     /// <exception cref="RedisErrorException">The store's memory is used up.</exception>
-    public Version Set(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, TimeSpan? expiry = null) =>
+    public VersionNumber Set(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, TimeSpan? expiry = null) =>
         SetHere(key, value, After(expiry, nameof(expiry)), out _).Version;
 
     /// <summary>Deletes a key of the shard in this process. Exceptions as for <see cref="Set"/>.</summary>
     /// <returns>Whether it was there.</returns>
-    public bool Delete(ReadOnlySpan<byte> key, out Version version)
+    public bool Delete(ReadOnlySpan<byte> key, out VersionNumber version)
     {
         LocalResult result = DeleteHere(key, out _);
         version = result.Version;
@@ -137,7 +137,7 @@ public sealed class LocalSession : IAsyncDisposable
     /// <summary>Adds to a number of the shard in this process, which is 0 if there is none. Exceptions as for <see cref="Set"/>; also where
     /// the value is no whole number, or the sum has no room.</summary>
     /// <returns>The sum.</returns>
-    public long Increment(ReadOnlySpan<byte> key, long by, out Version version)
+    public long Increment(ReadOnlySpan<byte> key, long by, out VersionNumber version)
     {
         LocalResult result = IncrementHere(key, by, out _);
         version = result.Version;
@@ -145,14 +145,14 @@ public sealed class LocalSession : IAsyncDisposable
     }
 
     /// <summary>Whether a key of the shard in this process is there. Exceptions as for <see cref="TryGet"/>.</summary>
-    public bool Exists(ReadOnlySpan<byte> key, out Version version) => TryGetExpiry(key, out _, out version);
+    public bool Exists(ReadOnlySpan<byte> key, out VersionNumber version) => TryGetExpiry(key, out _, out version);
 
     /// <summary>When a key of the shard in this process expires. Exceptions as for <see cref="TryGet"/>.</summary>
     /// <param name="key">The key.</param>
     /// <param name="expiry">When; null: never, or it is not there.</param>
     /// <param name="version">The version that the operation belongs to.</param>
     /// <returns>Whether it is there.</returns>
-    public bool TryGetExpiry(ReadOnlySpan<byte> key, out DateTimeOffset? expiry, out Version version)
+    public bool TryGetExpiry(ReadOnlySpan<byte> key, out DateTimeOffset? expiry, out VersionNumber version)
     {
         var look = default(LookOperation);
         LocalResult result = Do(key, ref look, out _);
@@ -167,7 +167,7 @@ public sealed class LocalSession : IAsyncDisposable
     /// <param name="after">After how long; null: never.</param>
     /// <param name="version">The version that the operation belongs to.</param>
     /// <returns>Whether it is there.</returns>
-    public bool Expire(ReadOnlySpan<byte> key, TimeSpan? after, out Version version)
+    public bool Expire(ReadOnlySpan<byte> key, TimeSpan? after, out VersionNumber version)
     {
         var expire = new ExpireOperation { ExpiryMs = After(after, nameof(after)) };
         _store.Throttle();
@@ -348,9 +348,9 @@ public sealed class LocalSession : IAsyncDisposable
     }
 
     // What is committed is told on this occasion: who works only here hears of no answers.
-    private Sequence TakeIn()
+    private SequenceNumber TakeIn()
     {
-        Sequence last = Remote.TakeIn();
+        SequenceNumber last = Remote.TakeIn();
         _client.OnCommitted(_port.Committed);
         return last;
     }
@@ -360,7 +360,7 @@ public sealed class LocalSession : IAsyncDisposable
     private bool MustPause(ref LocalWait wait)
     {
         Remote.ThrowIfClosed();
-        Version atLeast = Remote.AtLeast;
+        VersionNumber atLeast = Remote.AtLeast;
         (WorldLine line, bool isFull, bool hasLeft) = _runs.Look();
         if (hasLeft)
         {
@@ -378,7 +378,7 @@ public sealed class LocalSession : IAsyncDisposable
         var terms = new LocalTerms(line, atLeast);
         if (HasNews && Remote.TryTellDependencies(d => _port.Tell(terms, d.Span), ref _told)) { return false; }
 
-        if (_port.WhyNot(new BatchHeader(Id, line, atLeast, Sequence.None, 1, default)) is { } why)
+        if (_port.WhyNot(new BatchHeader(Id, line, atLeast, SequenceNumber.None, 1, default)) is { } why)
         {
             RefusedException refused = RefusedException.Of(why);
             // All sessions of the client learn of it, this one too.

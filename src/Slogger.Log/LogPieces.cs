@@ -2,9 +2,9 @@
 // (LogTail), else from the files, where only what is durable can be read. Each piece holds bytes of the stream, and the ends of versions as
 // they follow each other.
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log;
 
@@ -22,7 +22,7 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
     private readonly List<LogEntry> _found = [];
     private readonly List<LogEntry> _cached = [];      // of the files: the ends behind a version
     private WorldLine _cachedOf;
-    private Version _cachedAfter;
+    private VersionNumber _cachedAfter;
     private bool _isCutShort;
     private LogReader? _reader;
 
@@ -51,11 +51,11 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
         }
         if (_isCutShort) { offset = Math.Min(offset, _cached[^1].Offset); }
         offset = Math.Max(offset, from.Offset);
-        Version closed = from.Closed;
+        VersionNumber closed = from.Closed;
         foreach (LogEntry end in _cached)
         {
             if (end.Version > limit.Closed.Number || end.Offset > offset) { break; }
-            closed = Version.Max(closed, new Version(end.Version));
+            closed = VersionNumber.Max(closed, new VersionNumber(end.Version));
         }
         return new LogIndex(from.WorldLine, offset, closed);
     }

@@ -7,9 +7,9 @@
 //
 // All under the log's gate. What falls out is in the files, or will be before anybody may rely on it.
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log;
 
@@ -24,10 +24,10 @@ internal sealed class LogTail(int capacityBytes)
     private long _end;
     private long _firstEnd;            // the ends' numbers, from the beginning on
     private long _endCount;
-    private Version _endsAfter;        // all ends of later versions are here
+    private VersionNumber _endsAfter;        // all ends of later versions are here
 
     /// <summary>Forgets all, and begins at the end of the log.</summary>
-    public void Restart(long offset, Version closed)
+    public void Restart(long offset, VersionNumber closed)
     {
         _start = _end = offset;
         _firstEnd = _endCount;
@@ -54,7 +54,7 @@ internal sealed class LogTail(int capacityBytes)
         EndAt(_endCount - 1) = entry;
         _notedAt[(_endCount - 1) % EndsMax] = _end;
         if (_endCount - _firstEnd <= EndsMax - 1) { return; }
-        _endsAfter = new Version(EndAt(_firstEnd).Version);
+        _endsAfter = new VersionNumber(EndAt(_firstEnd).Version);
         _firstEnd++;
     }
 
@@ -67,8 +67,8 @@ internal sealed class LogTail(int capacityBytes)
         long offset = Math.Min(Math.Min(limit.Offset, _end), from.Offset + bytesMax);
         long n = FirstAfter(limit.Closed);
         while (n > _firstEnd && _notedAt[(n - 1) % EndsMax] > offset) { n--; }
-        Version closed = n > _firstEnd ? new(EndAt(n - 1).Version) : from.Closed;
-        return new(from.WorldLine, Math.Max(offset, from.Offset), Version.Max(closed, from.Closed));
+        VersionNumber closed = n > _firstEnd ? new(EndAt(n - 1).Version) : from.Closed;
+        return new(from.WorldLine, Math.Max(offset, from.Offset), VersionNumber.Max(closed, from.Closed));
     }
 
     /// <summary>Copies a piece that it holds.</summary>
@@ -86,7 +86,7 @@ internal sealed class LogTail(int capacityBytes)
     }
 
     /// <summary>As <see cref="VersionLog.BoundaryAtOrBelow"/>, of a version that is closed; null if that is not known here.</summary>
-    public Boundary? EndAtOrBelow(Version version, WorldLine line)
+    public Boundary? EndAtOrBelow(VersionNumber version, WorldLine line)
     {
         long next = FirstAfter(version);
         if (next == _firstEnd || version < _endsAfter) { return null; }
@@ -95,7 +95,7 @@ internal sealed class LogTail(int capacityBytes)
     }
 
     // The number of the first end of a later version.
-    private long FirstAfter(Version version)
+    private long FirstAfter(VersionNumber version)
     {
         (long low, long high) = (_firstEnd, _endCount);
         while (low < high)

@@ -1,8 +1,8 @@
 // What readers see of the log: an immutable picture, replaced as a whole, so that they need no lock.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Segments;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log;
 
@@ -11,7 +11,7 @@ internal readonly record struct Progress(long Position, long Offset, Boundary? L
 
 /// <summary>The part of a segment that belongs to the current history. What a later world-line left behind is cut off: bytes
 /// from <paramref name="EndOffset"/> on and versions above <paramref name="VersionMax"/>.</summary>
-internal sealed record Extent(Segment Segment, long StartOffset, long EndOffset, Version VersionMax);
+internal sealed record Extent(Segment Segment, long StartOffset, long EndOffset, VersionNumber VersionMax);
 
 /// <param name="Generation">Changes when bytes that could be read before are void.</param>
 internal sealed record LogView(
@@ -59,7 +59,7 @@ internal sealed record LogView(
         foreach (Segment segment in segments)
         {
             SegmentHeader header = segment.Header;
-            Version versionMax = header.Reason == SegmentReason.Branch ? header.Branch.Version : new Version(long.MaxValue);
+            VersionNumber versionMax = header.Reason == SegmentReason.Branch ? header.Branch.Version : new VersionNumber(long.MaxValue);
             if (header.Reason == SegmentReason.Rewind)
             {
                 // Runs of empty versions that were closed behind the void bytes stay.
@@ -90,10 +90,10 @@ internal sealed record LogView(
                 extents[i] = extent with
                 {
                     EndOffset = Math.Min(extent.EndOffset, header.StartOffset),
-                    VersionMax = Version.Min(extent.VersionMax, versionMax),
+                    VersionMax = VersionNumber.Min(extent.VersionMax, versionMax),
                 };
             }
-            extents.Add(new Extent(segment, header.StartOffset, long.MaxValue, new Version(long.MaxValue)));
+            extents.Add(new Extent(segment, header.StartOffset, long.MaxValue, new VersionNumber(long.MaxValue)));
         }
         return extents;
     }

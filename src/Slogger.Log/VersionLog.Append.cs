@@ -1,8 +1,8 @@
 // Appending: into memory only, unless the buffers are full.
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log;
 
@@ -59,7 +59,7 @@ public sealed partial class VersionLog
     /// <see cref="Sync"/>; consecutive runs become one.</summary>
     /// <exception cref="ArgumentException">The version is not above every earlier one.</exception>
     /// <exception cref="LogIOException">The buffers are full and cannot be written; nothing was taken.</exception>
-    public void AppendEmptyRun(Version last, HybridTimestamp time)
+    public void AppendEmptyRun(VersionNumber last, HybridTimestamp time)
     {
         SegmentHeader head = Head;
         Boundary before = LastBoundary ?? new Boundary(head.WorldLine, default, head.Origin.Offset, head.Origin.Database, default);
@@ -83,7 +83,7 @@ public sealed partial class VersionLog
 
     private void AppendEntry(in LogEntry entry, in Boundary closed)
     {
-        Version lastVersion = End.Closed;
+        VersionNumber lastVersion = End.Closed;
         if (closed.Version <= lastVersion)
         {
             throw new ArgumentException($"Version {closed.Version} is not above the last closed version {lastVersion}.");

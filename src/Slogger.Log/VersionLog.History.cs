@@ -1,10 +1,10 @@
 // Changes of history. Each is one new segment whose header states it: before the header is durable nothing has happened, after
 // it everything has.
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Segments;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log;
 
@@ -19,7 +19,7 @@ public sealed partial class VersionLog
     /// <param name="worldLine">The present world-line.</param>
     /// <param name="open">The version that is open: the first that this history closes.</param>
     /// <exception cref="LogIOException">The disk refused. If it is not fatal, the log is as it was.</exception>
-    public void Begin(StreamOrigin origin, WorldLine worldLine, Version open)
+    public void Begin(StreamOrigin origin, WorldLine worldLine, VersionNumber open)
     {
         CheckReplicationId(origin.ReplicationId);
         ArgumentOutOfRangeException.ThrowIfNegative(origin.Offset);

@@ -1,10 +1,10 @@
 // Searching the log for boundaries. Everything here sees what is durable, of the current history only; but for its tail, which is in
 // memory.
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Segments;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log;
 
@@ -37,7 +37,7 @@ public sealed partial class VersionLog
             {
                 SegmentHeader header = extent.Segment.Header;
                 if (header.LastBoundary is { } before && before.Offset >= view.StartOffset
-                    && before.Version > (last?.Version ?? Version.Zero.Previous))
+                    && before.Version > (last?.Version ?? VersionNumber.Zero.Previous))
                 {
                     last = before;
                     yield return before;
@@ -63,7 +63,7 @@ public sealed partial class VersionLog
     /// not closed by itself. The branch of a world-line counts as closed in it. Null if the log does not hold that
     /// point.</summary>
     /// <exception cref="LogCorruptException">A block does not verify.</exception>
-    public Boundary? BoundaryAtOrBelow(Version version)
+    public Boundary? BoundaryAtOrBelow(VersionNumber version)
     {
         LogView view = _view;
         if (RecentAtOrBelow(version, view) is { } recent) { return AtOrAboveStart(recent, view); }
@@ -101,7 +101,7 @@ public sealed partial class VersionLog
     }
 
     // Of what is durable, and was appended not long ago.
-    private Boundary? RecentAtOrBelow(Version version, LogView view)
+    private Boundary? RecentAtOrBelow(VersionNumber version, LogView view)
     {
         lock (_gate)
         {
@@ -163,7 +163,7 @@ public sealed partial class VersionLog
     /// it. Null: there is none yet.</summary>
     /// <param name="offset">The offset.</param>
     /// <param name="closed">A version that was closed when the log went no further than that.</param>
-    public (Version Before, Version Floor)? FloorAt(long offset, Version closed)
+    public (VersionNumber Before, VersionNumber Floor)? FloorAt(long offset, VersionNumber closed)
     {
         foreach (LogEntry end in EndsAfter(WorldLine, closed))
         {
@@ -174,7 +174,7 @@ public sealed partial class VersionLog
     }
 
     /// <summary>The ends of later versions that a world-line has, and has kept.</summary>
-    internal IEnumerable<LogEntry> EndsAfter(WorldLine line, Version version)
+    internal IEnumerable<LogEntry> EndsAfter(WorldLine line, VersionNumber version)
     {
         LogView view = _view;
         for (int i = 0; i < view.Extents.Count; i++)

@@ -12,11 +12,11 @@
 // append takes only _gate, unless the buffers are full.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Log.Segments;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log;
 
@@ -100,7 +100,7 @@ public sealed partial class VersionLog : IDisposable
 
     /// <summary>The first version of the current history; what came before is not in the log.</summary>
     /// <exception cref="InvalidOperationException">The log is empty.</exception>
-    public Version FirstVersion => Head.FirstVersion;
+    public VersionNumber FirstVersion => Head.FirstVersion;
 
     /// <summary>The world-lines started in this history, oldest first; the newest 64.</summary>
     /// <exception cref="InvalidOperationException">The log is empty.</exception>

@@ -15,7 +15,6 @@ using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata.Sql;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata;
 
@@ -282,7 +281,7 @@ public interface IMetadataStore : IAsyncDisposable
     /// <param name="cluster">The cluster.</param>
     /// <param name="until">Until this version is open.</param>
     /// <param name="cancellation">Gives up waiting.</param>
-    Task AwaitCommitAsync(string cluster, Version until, CancellationToken cancellation = default);
+    Task AwaitCommitAsync(string cluster, VersionNumber until, CancellationToken cancellation = default);
 
     /// <summary>Starts the next world-line of the cluster, in one transaction: only if it follows the current one and the caller
     /// still owns its shard. It branches at the newest cut that the shards' claims allow (with the exact finder, their rows), the

@@ -7,7 +7,6 @@ using Slogger.Core.Ownership;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata;
 
@@ -72,13 +71,13 @@ public sealed record MovePlan(MoveId? Move, string? Error);
 /// <param name="BranchCut">The last version of the world-line before that is part of this one; 0 for the first.</param>
 /// <param name="StartedByEpoch">The epoch of who started it; 0 for the first.</param>
 /// <param name="StartedAt">By the clock of who started it; for people only.</param>
-public sealed record WorldLineRecord(WorldLine WorldLine, Version BranchCut, long StartedByEpoch, DateTimeOffset StartedAt)
+public sealed record WorldLineRecord(WorldLine WorldLine, VersionNumber BranchCut, long StartedByEpoch, DateTimeOffset StartedAt)
 {
     /// <summary>Where each shard branched off, if not all did at <see cref="BranchCut"/>, which is then the lowest.</summary>
     public Cut? ByShard { get; init; }
 
     /// <summary>Where a shard branched off.</summary>
-    public Version BranchOf(ShardId shard) => ByShard?.Of(shard) ?? BranchCut;
+    public VersionNumber BranchOf(ShardId shard) => ByShard?.Of(shard) ?? BranchCut;
 }
 
 /// <summary>A place in a replication stream and the point of history it stands for.</summary>
@@ -113,7 +112,7 @@ public readonly record struct DurableResult(DurableOutcome Outcome, WorldPoint C
 /// <param name="Cut">The current world-line, and the version up to which everything is committed.</param>
 /// <param name="AwaitedUntil">While their open version is not above this, shards should hurry: somewhere in the cluster somebody
 /// waits for a commit.</param>
-public readonly record struct ClusterCut(WorldPoint Cut, Version AwaitedUntil)
+public readonly record struct ClusterCut(WorldPoint Cut, VersionNumber AwaitedUntil)
 {
     /// <summary>The version of each shard, if they are not all that of <see cref="Cut"/>, which is then the lowest.</summary>
     public Cut? ByShard { get; init; }

@@ -22,7 +22,6 @@ using Slogger.Proxy.Coordination;
 using Slogger.Proxy.Restoring;
 using Slogger.Proxy.Shards;
 using Slogger.Redis.Connections;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy;
 
@@ -98,7 +97,7 @@ public static class OfflineRestore
                 options.Cluster, options.Shard, stop).ConfigureAwait(false);
             SiteState site = await metadata.SiteAsync(options.Cluster, stop).ConfigureAwait(false);
             var past = new Past(metadata, shards, cut, [.. origins.Select(o => o.ReplicationId)], site.Role == SiteRole.Primary);
-            Version LastValid(WorldLine line) =>
+            VersionNumber LastValid(WorldLine line) =>
                 WorldLineBranches.LastValid(
                     line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchOf(options.Shard))));
             string kept = store is { Store: StoreKind.Faster } ? DataDirectory.FasterDirectory
@@ -232,7 +231,7 @@ public static class OfflineRestore
             "stop the proxies of all shards, give this command with the same --version for each, and start them again");
     }
 
-    private static void Note(RestoreOptions options, string? address, string runId, bool isOwn, Version version, bool isNewest)
+    private static void Note(RestoreOptions options, string? address, string runId, bool isOwn, VersionNumber version, bool isNewest)
     {
         RestoredNote note = RestoredNote.Read(options.DataDirectory);
         if (address is not null) { note = note.Without(address, runId); }
@@ -250,7 +249,7 @@ public static class OfflineRestore
         note.Write(options.DataDirectory);
     }
 
-    private static void Tell(RestoreOptions options, ILogger log, Version version, bool goesOnFromNewest)
+    private static void Tell(RestoreOptions options, ILogger log, VersionNumber version, bool goesOnFromNewest)
     {
         log.Info(goesOnFromNewest ? "what is kept is as it was: slogger serve goes on from its newest version"
             : options.Keep ? $"slogger serve goes on from version {version}, in a new world-line: what was done after it is undone then. "

@@ -3,8 +3,8 @@
 using System.Collections.Immutable;
 using Slogger.Client.Wire;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client.Tests;
 
@@ -24,7 +24,7 @@ public sealed class LocalWorkTests
         session.Join(busy);
         long before = session.LastSent.Number;
         Assert.True(before > 0);
-        Version branch = new(Busy.VersionIn(new(1)).Number - (isLost ? 1 : 0));
+        VersionNumber branch = new(Busy.VersionIn(new(1)).Number - (isLost ? 1 : 0));
         session.OnRollback(new Branch(new(1), new(2), IsUniform: true, ImmutableArray.Create(branch)));
         Assert.False(busy.HasBeenLate);
         Assert.Equal(2, session.WorldLine.Number);
@@ -54,7 +54,7 @@ public sealed class LocalWorkTests
 
         public ShardId Shard => new(0);
 
-        public static Version VersionIn(WorldLine line) => new(10 * line.Number);
+        public static VersionNumber VersionIn(WorldLine line) => new(10 * line.Number);
 
         public ReadOnlySpan<LocalRun> Take(out WorldLine line)
         {

@@ -1,9 +1,9 @@
 // Tests of the FASTER store: records, commits and what they hold, going back, by several threads at once.
 using System.Text;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
 using Slogger.Faster.Records;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster.Tests;
 
@@ -126,7 +126,7 @@ public sealed class StoreTests : IDisposable
         {
             Set(worker, "a", "1", 0);
             Assert.True(store.IsChanged);
-            await store.CommitAsync(One, new Version(version));
+            await store.CommitAsync(One, new VersionNumber(version));
             Assert.Equal("1", Get(worker, "a"));
             Remove(worker, "none");
             Assert.False(store.IsChanged);
@@ -138,10 +138,10 @@ public sealed class StoreTests : IDisposable
         }
 
         Remove(worker, "a");
-        await store.CommitAsync(One, new Version(6));
+        await store.CommitAsync(One, new VersionNumber(6));
         using (FasterWorker other = store.NewWorker()) { Set(other, "b", "1", 0); }
         Assert.True(store.IsChanged);
-        await store.RollbackAsync(new(One, new Version(5)), Two, new Version(8), () => { });
+        await store.RollbackAsync(new(One, new VersionNumber(5)), Two, new VersionNumber(8), () => { });
         Assert.False(store.IsChanged);
     }
 

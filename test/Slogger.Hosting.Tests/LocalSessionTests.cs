@@ -2,7 +2,7 @@
 using System.Text;
 using Slogger.Client;
 using Slogger.Core.Sessions;
-using Version = Slogger.Core.Versions.Version;
+using Slogger.Core.Versions;
 
 namespace Slogger.Hosting.Tests;
 
@@ -17,9 +17,9 @@ public sealed class LocalSessionTests
         await using LocalSession session = hosted.Shard.OpenSession();
         session.Set("k"u8, "41"u8, TimeSpan.FromHours(1));
         Result<long> remote = await session.Remote.IncrementAsync("k");
-        Assert.Equal((42, new Sequence(2)), (remote.Value, remote.Sequence));
+        Assert.Equal((42, new SequenceNumber(2)), (remote.Value, remote.Sequence));
         Result<long> here = await session.IncrementAsync(Bytes("k"));
-        Assert.Equal((43, new Sequence(3)), (here.Value, here.Sequence));
+        Assert.Equal((43, new SequenceNumber(3)), (here.Value, here.Sequence));
         Assert.True(here.Version >= remote.Version);
         Assert.True(session.TryGetExpiry("k"u8, out DateTimeOffset? expiry, out _));
         Assert.InRange(expiry!.Value, DateTimeOffset.UtcNow, DateTimeOffset.UtcNow.AddHours(1));
@@ -167,14 +167,14 @@ public sealed class LocalSessionTests
         const int Times = 20_000, BytesOfVersion = 4096;
         byte[] value = new byte[8];
         long versions = 0;
-        Version last = default;
+        VersionNumber last = default;
         void Work()
         {
             for (int i = 0; i < Times; i++)
             {
                 session.Set("key"u8, "12345678"u8);
                 session.TryGet("key"u8, value, out _, out _);
-                session.Increment("number"u8, 1, out Version version);
+                session.Increment("number"u8, 1, out VersionNumber version);
                 session.Exists("key"u8, out _);
                 if (version != last) { versions++; }
                 last = version;

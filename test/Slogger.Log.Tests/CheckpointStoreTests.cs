@@ -1,10 +1,10 @@
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests;
 
@@ -164,7 +164,7 @@ public class CheckpointStoreTests
         Assert.Equal([good, newer], store.All);
         Assert.Equal(1150, store.Prune(log, keep: 1, offset: 1150, apart: 0));
         Assert.Equal([newer], CheckpointStore.Open(Directory, disk).All);
-        log.Begin(new StreamOrigin(OtherReplicationId, 1, 0), new WorldLine(3), new Version(40));
+        log.Begin(new StreamOrigin(OtherReplicationId, 1, 0), new WorldLine(3), new VersionNumber(40));
         Assert.Null(store.Latest(log, 5000));
     }
 

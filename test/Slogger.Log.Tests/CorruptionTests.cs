@@ -1,8 +1,8 @@
 // Any byte of a durable block that changes is found: at opening, or when its segment is read if that is not verified at opening.
+using Slogger.Core.Versions;
 using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests;
 
@@ -53,7 +53,7 @@ public class CorruptionTests
             }
         }
         using VersionLog intact = VersionLog.Open(Options(disk));
-        Assert.Equal(new Version(21), intact.LastBoundary?.Version);
+        Assert.Equal(new VersionNumber(21), intact.LastBoundary?.Version);
     }
 
     [Fact]

@@ -1,11 +1,11 @@
 // A gap in the stream: what lies before it stays restorable, what lies behind it is restored from the gap's checkpoint, and
 // nothing is ever read across it.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests;
 
@@ -32,9 +32,9 @@ public class GapTests
         Assert.Equal((120_000L, 120_000L), (log.EndOffset, log.DurableOffset));
         Assert.Equal(Origin, log.Origin);
         Assert.Equal([before, behind], log.Boundaries);
-        Assert.Equal(before, log.BoundaryAtOrBelow(new Version(10)));
-        Assert.Equal(before, log.BoundaryAtOrBelow(new Version(13)));
-        Assert.Equal(behind, log.BoundaryAtOrBelow(new Version(14)));
+        Assert.Equal(before, log.BoundaryAtOrBelow(new VersionNumber(10)));
+        Assert.Equal(before, log.BoundaryAtOrBelow(new VersionNumber(13)));
+        Assert.Equal(behind, log.BoundaryAtOrBelow(new VersionNumber(14)));
         Assert.Equal(Stream(90_000, 30_000), ReadAll(log, 90_000));
         using LogReader reader = log.OpenReader(1000);
         byte[] bytes = new byte[100_000];

@@ -1,11 +1,11 @@
 // Short ways to make logs and their contents.
 using Slogger.Core.Identities;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests;
 
@@ -30,12 +30,12 @@ internal static class LogFixture
     public static VersionLog Begun(VersionLogOptions options)
     {
         VersionLog log = VersionLog.Open(options);
-        log.Begin(Origin, WorldLine.First, new Version(10));
+        log.Begin(Origin, WorldLine.First, new VersionNumber(10));
         return log;
     }
 
     public static Boundary Closed(VersionLog log, long version) =>
-        new(log.WorldLine, new Version(version), log.EndOffset, 2, HybridTimestamp.Of(version, 0));
+        new(log.WorldLine, new VersionNumber(version), log.EndOffset, 2, HybridTimestamp.Of(version, 0));
 
     /// <summary>Appends bytes that depend on their offsets, then closes a version.</summary>
     public static Boundary Write(VersionLog log, int bytes, long version)

@@ -2,10 +2,10 @@
 using System.Buffers.Binary;
 using Slogger.Core.Replication;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests;
 
@@ -19,17 +19,18 @@ public class LogPiecesTests
         using VersionLog log = LogFixture.Begun(LogFixture.Options(LogFixture.NewDisk()) with { TailBytes = TailBytes });
         LogIndex begin = log.End;
         Boundary first = LogFixture.Write(log, 100, 10);
-        log.AppendEmptyRun(new Version(14), HybridTimestamp.Of(14, 0));
+        log.AppendEmptyRun(new VersionNumber(14), HybridTimestamp.Of(14, 0));
         log.Append(LogFixture.Stream(log.EndOffset, 50));
         using var pieces = new LogPieces(log);
         Assert.Equal(begin, log.DurableEnd);
         Assert.Equal(log.End, pieces.EndOfPiece(begin, log.End, 1000));
-        Assert.Equal(new(WorldLine.First, begin.Offset + 30, new Version(9)), pieces.EndOfPiece(begin, log.End, 30));
+        Assert.Equal(new(WorldLine.First, begin.Offset + 30, new VersionNumber(9)), pieces.EndOfPiece(begin, log.End, 30));
         byte[] bytes = new byte[150];
         List<VersionEnd> ends = [];
         Assert.True(pieces.Read(begin, log.End, bytes, ends));
         Assert.Equal(LogFixture.Stream(begin.Offset, 150), bytes);
-        Assert.Equal([new(first, false), new(first with { Version = new Version(14), Time = HybridTimestamp.Of(14, 0) }, true)], ends);
+        Assert.Equal([new(first, false), new(first with { Version = new VersionNumber(14), Time = HybridTimestamp.Of(14, 0) }, true)],
+            ends);
     }
 
     [Fact]
@@ -63,7 +64,7 @@ public class LogPiecesTests
             at = to;
         }
         Assert.Equal(log.End, at);
-        Assert.Equal(Enumerable.Range(10, 191).Select(v => new Version(v)), ends.Select(e => e.Boundary.Version));
+        Assert.Equal(Enumerable.Range(10, 191).Select(v => new VersionNumber(v)), ends.Select(e => e.Boundary.Version));
         Assert.Equal(begin + (37 * 191), ends[^1].Boundary.Offset);
     }
 
@@ -137,17 +138,18 @@ public class LogPiecesTests
         using VersionLog log = LogFixture.Begun(LogFixture.Options(LogFixture.NewDisk()) with { TailBytes = tailBytes });
         LogIndex begin = log.End;
         Boundary first = LogFixture.Write(log, 100, 10);
-        log.AppendEmptyRun(new Version(14), HybridTimestamp.Of(14, 0));
+        log.AppendEmptyRun(new VersionNumber(14), HybridTimestamp.Of(14, 0));
         LogIndex told = log.End;
-        log.AppendEmptyRun(new Version(19), HybridTimestamp.Of(19, 0));
+        log.AppendEmptyRun(new VersionNumber(19), HybridTimestamp.Of(19, 0));
         log.Sync();
         using var pieces = new LogPieces(log);
         List<VersionEnd> ends = [];
         Assert.True(pieces.Read(begin, told, new byte[100], ends));
-        Assert.Equal([new(first, false), new(first with { Version = new Version(14), Time = HybridTimestamp.Of(19, 0) }, true)], ends);
+        Assert.Equal([new(first, false), new(first with { Version = new VersionNumber(14), Time = HybridTimestamp.Of(19, 0) }, true)],
+            ends);
         ends.Clear();
         Assert.True(pieces.Read(told, log.End, [], ends));
-        Assert.Equal([new Version(19)], ends.Select(e => e.Boundary.Version));
+        Assert.Equal([new VersionNumber(19)], ends.Select(e => e.Boundary.Version));
     }
 
     [Fact]
@@ -171,15 +173,15 @@ public class LogPiecesTests
         SimulatedDisk disk = LogFixture.NewDisk();
         VersionLog log = LogFixture.Begun(disk);
         LogFixture.Write(log, 100, 10);
-        Assert.Throws<ArgumentException>(() => log.AppendHeldCut(new(WorldLine.First, new Version(11))));
-        log.AppendHeldCut(new(WorldLine.First, new Version(10)));
+        Assert.Throws<ArgumentException>(() => log.AppendHeldCut(new(WorldLine.First, new VersionNumber(11))));
+        log.AppendHeldCut(new(WorldLine.First, new VersionNumber(10)));
         Assert.Equal(default, log.HeldCut);
         log.Sync();
         Assert.Equal(10, log.HeldCut.Version.Number);
         LogFixture.Write(log, 100, 11);
-        log.AppendHeldCut(new(WorldLine.First, new Version(11)));
+        log.AppendHeldCut(new(WorldLine.First, new VersionNumber(11)));
         using VersionLog again = LogFixture.Reopened(disk);
-        Assert.Equal(new WorldPoint(WorldLine.First, new Version(10)), again.HeldCut);
+        Assert.Equal(new WorldPoint(WorldLine.First, new VersionNumber(10)), again.HeldCut);
         // Each new file says it again: the one that has it may be trimmed.
         for (int v = 11; v < 60; v++)
         {
@@ -189,8 +191,8 @@ public class LogPiecesTests
         again.TrimBefore(again.EndOffset);
         using VersionLog later = LogFixture.Reopened(disk);
         Assert.True(later.FirstBoundary is { } first && first.Version.Number > 11);
-        Assert.Equal(new WorldPoint(WorldLine.First, new Version(10)), later.HeldCut);
-        Assert.Equal([new Version(59)], [later.LastBoundary!.Value.Version]);
+        Assert.Equal(new WorldPoint(WorldLine.First, new VersionNumber(10)), later.HeldCut);
+        Assert.Equal([new VersionNumber(59)], [later.LastBoundary!.Value.Version]);
     }
 
     // An idle backup notes a cut and closes a run in turn: that may not fill its disk.
@@ -201,14 +203,15 @@ public class LogPiecesTests
         Boundary first = LogFixture.Write(log, 100, 10);
         for (int v = 11; v < 5000; v++)
         {
-            log.AppendEmptyRun(new Version(v), HybridTimestamp.Of(v, 0));
-            log.AppendHeldCut(new(WorldLine.First, new Version(v)));
+            log.AppendEmptyRun(new VersionNumber(v), HybridTimestamp.Of(v, 0));
+            log.AppendHeldCut(new(WorldLine.First, new VersionNumber(v)));
         }
         log.Sync();
         Assert.Equal(16 << 10, log.SizeBytes);
         Assert.Equal(4999, log.HeldCut.Version.Number);
         Assert.Equal([10, 4999], log.Boundaries.Select(b => b.Version.Number));
-        Assert.Equal(first with { Version = new Version(77) }, log.BoundaryAtOrBelow(new Version(77))!.Value with { Time = first.Time });
+        Assert.Equal(first with { Version = new VersionNumber(77) },
+            log.BoundaryAtOrBelow(new VersionNumber(77))!.Value with { Time = first.Time });
     }
 
     [Fact]
@@ -219,8 +222,8 @@ public class LogPiecesTests
             Shard = 1, Salt = 2, Reason = SegmentReason.Continue, Epoch = 3, Sequence = 4, PreviousSequence = 3, PreviousEnd = 512,
                 HistorySequence = 1, Origin = LogFixture.Origin,
             ReplicationId = LogFixture.ReplicationId, WorldLine = WorldLine.First, FirstWorldLine = WorldLine.First,
-                FirstVersion = new Version(1), StartOffset = 5000, LastBoundary = null, Branches = [],
-            Held = new(WorldLine.First, new Version(3)),
+                FirstVersion = new VersionNumber(1), StartOffset = 5000, LastBoundary = null, Branches = [],
+            Held = new(WorldLine.First, new VersionNumber(3)),
         };
         byte[] bytes = new byte[SegmentHeader.BytesMax];
         int length = header.Encode(bytes);

@@ -1,10 +1,10 @@
 // The real file layer, with real threads: one appends, one syncs, one reads, one trims.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using static Slogger.Log.Tests.LogFixture;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests;
 
@@ -89,7 +89,7 @@ public sealed class RealDiskTests : IDisposable
                 int count = (int)Math.Min(random.Next(1, 200_000), 1000 + total - log.EndOffset);
                 log.Append(Stream(log.EndOffset, count));
                 log.AppendBoundary(Closed(log, version++));
-                log.AppendEmptyRun(new Version(version++), default);
+                log.AppendEmptyRun(new VersionNumber(version++), default);
                 if (random.Next(20) == 0)
                 {
                     log.TrimBefore(Volatile.Read(ref read) - 5_000_000);

@@ -1,11 +1,11 @@
 using System.Text;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests;
 
@@ -35,7 +35,7 @@ public class SnapshotStoreTests
             Assert.All(again.All, again.Verify);
             Assert.Equal(again.All.Count * 2, disk.List(Directory).Count);
             // With both there, the new one counts.
-            UsableSnapshot newest = again.Latest(new WorldLine(1), _ => default, new Version(100))!.Value;
+            UsableSnapshot newest = again.Latest(new WorldLine(1), _ => default, new VersionNumber(100))!.Value;
             Assert.Equal(again.All.Count == 2, newest.Snapshot != first && again.All.Contains(first));
         }
     }
@@ -46,14 +46,16 @@ public class SnapshotStoreTests
         SimulatedDisk disk = NewDisk();
         SnapshotStore store = SnapshotStore.Open(Directory, disk);
         Snapshot snapshot = Add(store, disk, 1, 7);
-        Snapshot extended = store.Extend(snapshot, new Version(12), new HybridTimestamp(5));
+        Snapshot extended = store.Extend(snapshot, new VersionNumber(12), new HybridTimestamp(5));
         disk.Crash();
         SnapshotStore again = SnapshotStore.Open(Directory, disk);
         Assert.Equal([extended], again.All);
         again.Verify(extended);
-        Assert.Equal(new UsableSnapshot(extended, new Version(12)), again.Latest(new WorldLine(1), _ => default, new Version(100)));
-        Assert.Equal(new UsableSnapshot(extended, new Version(9)), again.Latest(new WorldLine(2), _ => new Version(9), new Version(100)));
-        Assert.Null(again.Latest(new WorldLine(2), _ => new Version(6), new Version(100)));
+        Assert.Equal(new UsableSnapshot(extended, new VersionNumber(12)),
+            again.Latest(new WorldLine(1), _ => default, new VersionNumber(100)));
+        Assert.Equal(new UsableSnapshot(extended, new VersionNumber(9)),
+            again.Latest(new WorldLine(2), _ => new VersionNumber(9), new VersionNumber(100)));
+        Assert.Null(again.Latest(new WorldLine(2), _ => new VersionNumber(6), new VersionNumber(100)));
     }
 
     [Fact]
@@ -62,7 +64,7 @@ public class SnapshotStoreTests
         SimulatedDisk disk = NewDisk();
         SnapshotStore store = SnapshotStore.Open(Directory, disk);
         Snapshot[] all = [.. new[] { 3, 5, 8, 9 }.Select(version => Add(store, disk, 1, version))];
-        store.Prune(2, new WorldPoint(new WorldLine(1), new Version(8)), _ => new Version(long.MaxValue));
+        store.Prune(2, new WorldPoint(new WorldLine(1), new VersionNumber(8)), _ => new VersionNumber(long.MaxValue));
         Assert.Equal(all[1..], store.All);
         Assert.Equal(all[1..], SnapshotStore.Open(Directory, disk).All);
     }

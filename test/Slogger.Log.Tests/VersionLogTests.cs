@@ -1,10 +1,10 @@
 using Slogger.Core.Identities;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests;
 
@@ -69,9 +69,10 @@ public class VersionLogTests
         using VersionLog log = Begun(NewDisk());
         Boundary good = Write(log, 10, 11);
         Assert.Throws<ArgumentException>(() => log.AppendBoundary(good));
-        Assert.Throws<ArgumentException>(() => log.AppendBoundary(good with { Version = new Version(12), Offset = 1009 }));
-        Assert.Throws<ArgumentException>(() => log.AppendBoundary(good with { Version = new Version(12), WorldLine = new WorldLine(2) }));
-        Assert.Throws<ArgumentException>(() => log.AppendEmptyRun(new Version(11), default));
+        Assert.Throws<ArgumentException>(() => log.AppendBoundary(good with { Version = new VersionNumber(12), Offset = 1009 }));
+        Assert.Throws<ArgumentException>(
+            () => log.AppendBoundary(good with { Version = new VersionNumber(12), WorldLine = new WorldLine(2) }));
+        Assert.Throws<ArgumentException>(() => log.AppendEmptyRun(new VersionNumber(11), default));
         Assert.Equal(good, log.LastBoundary);
     }
 
@@ -92,11 +93,11 @@ public class VersionLogTests
         int syncs = disk.DataSyncs;
         for (int version = 11; version <= 10_000; version++)
         {
-            log.AppendEmptyRun(new Version(version), HybridTimestamp.Of(version, 0));
+            log.AppendEmptyRun(new VersionNumber(version), HybridTimestamp.Of(version, 0));
         }
         Assert.Equal(syncs, disk.DataSyncs);
         Assert.Equal(closed, log.DurableBoundary);
-        Boundary run = closed with { Version = new Version(10_000), Time = HybridTimestamp.Of(10_000, 0) };
+        Boundary run = closed with { Version = new VersionNumber(10_000), Time = HybridTimestamp.Of(10_000, 0) };
         Assert.Equal(run, log.LastBoundary);
         log.Sync();
         Assert.Equal(syncs + 1, disk.DataSyncs);
@@ -105,7 +106,7 @@ public class VersionLogTests
 
         using VersionLog again = VersionLog.Open(Options(disk));
         Assert.Equal([closed, run], again.Boundaries);
-        Assert.Equal(closed with { Version = new Version(77) }, again.BoundaryAtOrBelow(new Version(77)));
+        Assert.Equal(closed with { Version = new VersionNumber(77) }, again.BoundaryAtOrBelow(new VersionNumber(77)));
     }
 
     [Fact]
@@ -113,10 +114,10 @@ public class VersionLogTests
     {
         SimulatedDisk disk = NewDisk();
         VersionLog log = Begun(disk);
-        log.AppendEmptyRun(new Version(20), HybridTimestamp.Of(5, 0));
+        log.AppendEmptyRun(new VersionNumber(20), HybridTimestamp.Of(5, 0));
         log.Sync();
         Assert.Equal((1000, 2), (log.DurableBoundary?.Offset, log.DurableBoundary?.Database));
-        Assert.Equal(new Version(15), log.BoundaryAtOrBelow(new Version(15))?.Version);
+        Assert.Equal(new VersionNumber(15), log.BoundaryAtOrBelow(new VersionNumber(15))?.Version);
     }
 
     [Fact]
@@ -143,10 +144,10 @@ public class VersionLogTests
             log.Sync();
         }
         Assert.True(disk.Paths.Count() > 5);
-        Assert.Null(log.BoundaryAtOrBelow(new Version(9)));
+        Assert.Null(log.BoundaryAtOrBelow(new VersionNumber(9)));
         for (int version = 10; version < 420; version++)
         {
-            Assert.Equal(closed.Last(b => b.Version.Number <= version), log.BoundaryAtOrBelow(new Version(version)));
+            Assert.Equal(closed.Last(b => b.Version.Number <= version), log.BoundaryAtOrBelow(new VersionNumber(version)));
         }
     }
 
@@ -167,13 +168,13 @@ public class VersionLogTests
         byte[] bytes = new byte[100];
         log.Append(bytes);
         log.AppendBoundary(Closed(log, 10));
-        log.AppendEmptyRun(new Version(11), default);
+        log.AppendEmptyRun(new VersionNumber(11), default);
         long before = GC.GetAllocatedBytesForCurrentThread();
         for (int i = 0; i < 1000; i++)
         {
             log.Append(bytes);
-            log.AppendBoundary(new Boundary(WorldLine.First, new Version(20 + (2 * i)), log.EndOffset, 0, default));
-            log.AppendEmptyRun(new Version(21 + (2 * i)), default);
+            log.AppendBoundary(new Boundary(WorldLine.First, new VersionNumber(20 + (2 * i)), log.EndOffset, 0, default));
+            log.AppendEmptyRun(new VersionNumber(21 + (2 * i)), default);
         }
         Assert.Equal(0, GC.GetAllocatedBytesForCurrentThread() - before);
     }
@@ -195,14 +196,14 @@ public class VersionLogTests
         Assert.True(log.SizeBytes < size);
         Assert.Throws<LogHistoryChangedException>(() => behind.Read(new byte[10]));
         Assert.InRange(log.FirstBoundary!.Value.Offset, log.StartOffset, log.StartOffset + 1000);
-        Assert.Null(log.BoundaryAtOrBelow(new Version(11)));
+        Assert.Null(log.BoundaryAtOrBelow(new VersionNumber(11)));
         long start = log.StartOffset;
 
         using VersionLog again = Reopened(disk);
         Assert.Equal(start, again.StartOffset);
         Assert.Equal(Stream(start, (int)(51_000 - start)), ReadAll(again, start));
         again.TrimBefore(long.MaxValue);
-        Assert.Equal(new Version(59), again.BoundaryAtOrBelow(new Version(100))?.Version);
+        Assert.Equal(new VersionNumber(59), again.BoundaryAtOrBelow(new VersionNumber(100))?.Version);
     }
 
     [Fact]
@@ -269,6 +270,6 @@ public class VersionLogTests
     public void Begin_WithABadReplicationId_IsRefused(string id)
     {
         using VersionLog log = VersionLog.Open(Options(NewDisk()));
-        Assert.ThrowsAny<ArgumentException>(() => log.Begin(new StreamOrigin(id, 0, 0), WorldLine.First, new Version(1)));
+        Assert.ThrowsAny<ArgumentException>(() => log.Begin(new StreamOrigin(id, 0, 0), WorldLine.First, new VersionNumber(1)));
     }
 }

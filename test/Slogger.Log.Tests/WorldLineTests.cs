@@ -1,10 +1,10 @@
 // I5 in the log: nothing of an abandoned world-line is read after its successor has started. I4's neighbour: a log that ends below
 // the recorded cut is an error.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests;
 
@@ -38,21 +38,21 @@ public class WorldLineTests
         log.Append("open version"u8);
         log.BeginWorldLine(Second, kept, OtherReplicationId);
         Assert.Equal((41_000, 41_000), (log.EndOffset, log.DurableOffset));
-        Assert.Equal(new WorldPoint(Second, new Version(10)), log.DurableBoundary?.Point);
+        Assert.Equal(new WorldPoint(Second, new VersionNumber(10)), log.DurableBoundary?.Point);
         disk.Crash();
 
         VersionLog again = VersionLog.Open(Options(disk));
         Assert.Equal((Second, OtherReplicationId, 41_000L), (again.WorldLine, again.ReplicationId, again.EndOffset));
         Assert.Equal(Origin, again.Origin);
-        Assert.Equal([new WorldLineBranch(Second, new Version(10), 41_000)], again.Branches);
+        Assert.Equal([new WorldLineBranch(Second, new VersionNumber(10), 41_000)], again.Branches);
         Assert.Equal(Stream(1000, 40_000), ReadAll(again, 1000));
         again.Append("another future"u8);
         Boundary other = Closed(again, 11);
         again.AppendBoundary(other);
         again.Sync();
         Assert.Equal([kept, other], again.Boundaries);
-        Assert.Equal(other, again.BoundaryAtOrBelow(new Version(50)));
-        Assert.Equal(kept with { WorldLine = Second }, again.BoundaryAtOrBelow(new Version(10)));
+        Assert.Equal(other, again.BoundaryAtOrBelow(new VersionNumber(50)));
+        Assert.Equal(kept with { WorldLine = Second }, again.BoundaryAtOrBelow(new VersionNumber(10)));
         Assert.Equal("another future"u8.ToArray(), ReadAll(again, 41_000));
     }
 
@@ -103,7 +103,7 @@ public class WorldLineTests
         log.AppendBoundary(next);
         log.Sync();
         VersionLog again = Reopened(disk);
-        Assert.Equal([new WorldLineBranch(Second, new Version(10), 1010)], again.Branches);
+        Assert.Equal([new WorldLineBranch(Second, new VersionNumber(10), 1010)], again.Branches);
         Assert.Equal([.. Stream(1000, 10), .. "as it is"u8], ReadAll(again, 1000));
         Assert.Equal([kept, next], again.Boundaries);
         again.Verify();
@@ -134,10 +134,10 @@ public class WorldLineTests
         log.Sync();
         log.Rewind();
         VersionLog again = Reopened(disk);
-        Assert.Equal([new WorldLineBranch(Second, new Version(10), 1010)], again.Branches);
+        Assert.Equal([new WorldLineBranch(Second, new VersionNumber(10), 1010)], again.Branches);
         Assert.Equal([.. Stream(1000, 20), .. "another part"u8], ReadAll(again, 1000));
         Assert.Equal([first, kept, next], again.Boundaries);
-        Assert.Equal(kept, again.BoundaryAtOrBelow(new Version(11)));
+        Assert.Equal(kept, again.BoundaryAtOrBelow(new VersionNumber(11)));
         again.Verify();
     }
 
@@ -157,7 +157,8 @@ public class WorldLineTests
         Boundary kept = Write(log, 10, 10);
         Write(log, 10, 11);
         Assert.Throws<ArgumentException>(() => log.BeginWorldLine(Second, kept with { Offset = 1009 }, OtherReplicationId));
-        Assert.Throws<ArgumentException>(() => log.BeginWorldLine(Second, kept with { Version = new Version(11) }, OtherReplicationId));
+        Assert.Throws<ArgumentException>(
+            () => log.BeginWorldLine(Second, kept with { Version = new VersionNumber(11) }, OtherReplicationId));
         Assert.Equal(WorldLine.First, log.WorldLine);
     }
 
@@ -166,7 +167,7 @@ public class WorldLineTests
     {
         using VersionLog log = Begun(NewDisk());
         log.Append("lost"u8);
-        log.BeginWorldLine(Second, new Boundary(WorldLine.First, new Version(9), 1000, 2, default), OtherReplicationId);
+        log.BeginWorldLine(Second, new Boundary(WorldLine.First, new VersionNumber(9), 1000, 2, default), OtherReplicationId);
         Assert.Equal(1000, log.EndOffset);
         Write(log, 5, 10);
         Assert.Equal(1005, log.Sync());
@@ -228,7 +229,7 @@ public class WorldLineTests
         log.Sync();
         log.Append("unsynced"u8);
         var seeded = new StreamOrigin(OtherReplicationId, 77, 0);
-        log.Begin(seeded, Second, new Version(30));
+        log.Begin(seeded, Second, new VersionNumber(30));
         Assert.Equal((77, 77), (log.StartOffset, log.EndOffset));
         Assert.Null(log.LastBoundary);
         disk.Crash();
@@ -251,7 +252,7 @@ public class WorldLineTests
             disk.OperationsUntilCrash = seed % 3 == 0 ? -1 : seed % 20;
             try
             {
-                log.Begin(seeded, Second, new Version(30));
+                log.Begin(seeded, Second, new VersionNumber(30));
             }
             catch (Exception e) when (e is SimulatedCrashException or LogIOException)
             {

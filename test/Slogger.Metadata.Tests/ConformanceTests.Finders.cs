@@ -1,9 +1,9 @@
 // Cuts of the exact and the hybrid finder, the role of the coordinator, and leases.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Versions;
 using Slogger.Metadata.Sql;
 using static Slogger.Metadata.Tests.Fixtures.Common;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata.Tests;
 
@@ -22,7 +22,8 @@ public abstract partial class ConformanceTests
         return (store, epochs);
     }
 
-    private static Cut ByShard(long worldLine, params long[] versions) => new(new(worldLine), [.. versions.Select(v => new Version(v))]);
+    private static Cut ByShard(long worldLine, params long[] versions) =>
+        new(new(worldLine), [.. versions.Select(v => new VersionNumber(v))]);
 
     private static PrecedenceRow Row(int shard, long after, long through, params (int Shard, long Version)[] on) =>
         new(new(shard), Point($"1:{through}"), new(after),

@@ -6,7 +6,6 @@ using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using static Slogger.Metadata.Tests.Fixtures.Common;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata.Tests;
 
@@ -25,7 +24,7 @@ public abstract partial class ConformanceTests
         Assert.Equal((3, 2), (settings.ShardCount, settings.MadeWith));
         Assert.Equal([MemberState.Member, MemberState.Member, MemberState.Joining], (await store.ShardsAsync("c")).Select(s => s.State));
         await RecordAllAsync(store, epochs, 9);
-        Assert.Equal(new Version(9), (await store.AdvanceCutAsync("c")).Cut.Version);
+        Assert.Equal(new VersionNumber(9), (await store.AdvanceCutAsync("c")).Cut.Version);
         WorldLineResult begun = await store.BeginWorldLineAsync("c", new(0), new(2), Claim(1, 12), epochs[0]);
         Assert.Equal((WorldLineOutcome.Started, new WorldPoint(new(2), new(9))), (begun.Outcome, begun.Current));
         Assert.Contains("has not joined", (await store.PlanMoveAsync("c", SomeSlots, new(2))).Error, StringComparison.Ordinal);
@@ -50,14 +49,14 @@ public abstract partial class ConformanceTests
         Assert.True(await store.AdmitShardAsync("c", new(2), Claim(1, 8), joiner));
         Assert.True(await store.AdmitShardAsync("c", new(2), Claim(1, 8), joiner));
         ShardRecord record = (await store.ShardsAsync("c"))[2];
-        Assert.Equal((MemberState.Member, new Version(8), new WorldLine(1)), (record.State, record.Durable.Version, record.Entered));
+        Assert.Equal((MemberState.Member, new VersionNumber(8), new WorldLine(1)), (record.State, record.Durable.Version, record.Entered));
 
         // A coordinator that found a cut for the members before has to look again.
         Assert.Equal(CutOutcome.OwnersChanged, await store.RecordCutAsync("c", Cut.Uniform(new(1), 3, new(9)), role, owners));
         await RecordAllAsync(store, epochs, 12);
-        Assert.Equal(new Version(8), (await store.AdvanceCutAsync("c")).Cut.Version);
+        Assert.Equal(new VersionNumber(8), (await store.AdvanceCutAsync("c")).Cut.Version);
         await store.RecordDurableAsync("c", new(2), Claim(1, 10), joiner);
-        Assert.Equal(new Version(10), (await store.AdvanceCutAsync("c")).Cut.Version);
+        Assert.Equal(new VersionNumber(10), (await store.AdvanceCutAsync("c")).Cut.Version);
         Assert.NotNull((await store.PlanMoveAsync("c", SomeSlots, new(2))).Move);
     }
 
@@ -88,18 +87,18 @@ public abstract partial class ConformanceTests
         await store.CancelMoveAsync("c", move);
         SlotMove cancelled = (await store.OwnershipAsync("c")).Moves.Single();
         await store.ChangeMoveAsync(
-            "c", new(move, new(1), cancelled.Changed, MoveState.Cancelled, MoveState.Finished, Version.Zero, new(2), new(epochs[2])));
+            "c", new(move, new(1), cancelled.Changed, MoveState.Cancelled, MoveState.Finished, VersionNumber.Zero, new(2), new(epochs[2])));
         Assert.Equal(MemberState.Leaving, (await store.LeaveAsync("c", new(2))).State);
         Assert.Contains("leaves", (await store.PlanMoveAsync("c", SomeSlots, new(2))).Error, StringComparison.Ordinal);
 
         // It still counts: what it has answered may not be durable yet.
         await RecordAllAsync(store, epochs[..2], 20);
-        Assert.Equal(new Version(9), (await store.AdvanceCutAsync("c")).Cut.Version);
+        Assert.Equal(new VersionNumber(9), (await store.AdvanceCutAsync("c")).Cut.Version);
         await store.RecordDurableAsync("c", new(2), Claim(1, 15), epochs[2]);
         Assert.False(await store.EndMembershipAsync("c", new(2), epochs[1]));
         Assert.True(await store.EndMembershipAsync("c", new(2), epochs[2]));
         Assert.True(await store.EndMembershipAsync("c", new(2), epochs[2]));
-        Assert.Equal(new Version(20), (await store.AdvanceCutAsync("c")).Cut.Version);
+        Assert.Equal(new VersionNumber(20), (await store.AdvanceCutAsync("c")).Cut.Version);
         Assert.Equal(DurableOutcome.Deposed, (await store.RecordDurableAsync("c", new(2), Claim(1, 16), epochs[2])).Outcome);
         WorldLineResult begun = await store.BeginWorldLineAsync("c", new(0), new(2), Claim(1, 25), epochs[0]);
         Assert.Equal((WorldLineOutcome.Started, new WorldPoint(new(2), new(20))), (begun.Outcome, begun.Current));
@@ -294,5 +293,5 @@ public abstract partial class ConformanceTests
         }
     }
 
-    private static DurableClaim Claim(long line, long version) => new(new WorldPoint(new(line), new(version)), 1, Version.Zero);
+    private static DurableClaim Claim(long line, long version) => new(new WorldPoint(new(line), new(version)), 1, VersionNumber.Zero);
 }

@@ -36,7 +36,8 @@ public abstract partial class ConformanceTests
         Assert.Equal([1, 0, 1], new[] { 50, 150, 200 }.Select(s => table.Map.Owner(new(s)).Number));
         Assert.Equal(table.Revision, (await store.SlotsAsync("c")).Revision);
         Assert.False(await store.CancelMoveAsync("c", id));
-        MoveChange finished = new(id, new(1), table.Moves[0].Changed, MoveState.Landed, MoveState.Finished, Core.Versions.Version.Zero,
+        MoveChange finished = new(id, new(1), table.Moves[0].Changed, MoveState.Landed, MoveState.Finished,
+            Core.Versions.VersionNumber.Zero,
             new(0), new(a));
         Assert.Equal(ChangeOutcome.Applied, await store.ChangeMoveAsync("c", finished));
         Assert.Empty((await store.OwnershipAsync("c")).Moves);

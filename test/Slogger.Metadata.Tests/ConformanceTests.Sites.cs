@@ -2,10 +2,10 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata.Sql;
 using static Slogger.Metadata.Tests.Fixtures.Common;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata.Tests;
 
@@ -178,11 +178,11 @@ public abstract partial class ConformanceTests
         Assert.Equal(SiteRole.Primary, (await store.OpenStreamsAsync("c", number, [new(new(1), one, "me")])).Site.Role);
         IReadOnlyList<ShardRecord> shards = await store.ShardsAsync("c");
         Assert.Equal([zero, one], shards.Select(s => s.Epoch));
-        Assert.All(shards, s => Assert.Equal((number.FirstWorldLine, number.FirstWorldLine, new Version(900)),
+        Assert.All(shards, s => Assert.Equal((number.FirstWorldLine, number.FirstWorldLine, new VersionNumber(900)),
             (s.Entered, s.WorldLine, s.Durable.Version)));
         // The version behind the final watermark opens when that was decided, whatever the other site's grid was.
         GridState grid = (await store.GridAsync("c", new(0), 0, zero))!;
-        Assert.Equal(new Version(901), Assert.Single(grid.Stretches).FirstVersion);
+        Assert.Equal(new VersionNumber(901), Assert.Single(grid.Stretches).FirstVersion);
         Assert.True(grid.Stretches[0].StartUs >= before);
         Assert.Equal(DurableOutcome.Recorded,
             (await store.RecordDurableAsync("c", new(0), new(new(number.FirstWorldLine, new(901)), 1, new(901)), zero)).Outcome);
@@ -224,7 +224,7 @@ public abstract partial class ConformanceTests
         await RecordAllAsync(store, epochs, 7);
         Assert.Equal(SiteRole.HandingOver, (await store.ChangeSiteAsync("c", s => s.Hold(0))).Site.Role);
         await RecordAllAsync(store, epochs, 9);
-        Assert.Equal(new Version(9), (await store.AdvanceCutAsync("c")).Cut.Version);
+        Assert.Equal(new VersionNumber(9), (await store.AdvanceCutAsync("c")).Cut.Version);
         Assert.Null((await store.ChangeSiteAsync("c", s => s.Offer(1, Point("1:9")))).Error);
         epochs[0] = await store.TakeShardEpochAsync("c", new(0), "started again");
         Assert.Contains("ask it first", (await store.ChangeSiteAsync("c", s => s.Resume(1, isCalledOff: false))).Error,
@@ -252,13 +252,14 @@ public abstract partial class ConformanceTests
         WorldLine line = taken.Epoch.FirstWorldLine;
         Assert.Equal([Point("1:0"), Point("2:20"), Point("3:40"), new(line, new(50))],
             (await store.WorldLinesAsync("c")).Select(l => new WorldPoint(l.WorldLine, l.BranchCut)));
-        Assert.Equal(new WorldPoint(line, new Version(50)), (await store.AdvanceCutAsync("c")).Cut);
-        Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(new WorldPoint(line, new Version(50)), s.Durable));
+        Assert.Equal(new WorldPoint(line, new VersionNumber(50)), (await store.AdvanceCutAsync("c")).Cut);
+        Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(new WorldPoint(line, new VersionNumber(50)), s.Durable));
 
         // Whoever opens a shard before all can be opened is refused; then the site serves, and shards are taken as ever.
         await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(new(0), s.Streams[0].Owner, "x")));
         await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"));
-        Assert.Equal(SiteRole.Primary, (await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(new(1), s.Streams[1].Owner, "x")))).Site.Role);
+        Assert.Equal(SiteRole.Primary,
+            (await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(new(1), s.Streams[1].Owner, "x")))).Site.Role);
         long[] epochs = await OwnersAsync(store, 2);
         Assert.Equal(DurableOutcome.Recorded,
             (await store.RecordDurableAsync("c", new(0), DurableClaim.Of(new(line, new(55))), epochs[0])).Outcome);

@@ -196,9 +196,9 @@ internal static class SimulationCommand
             Console.WriteLine(Invariant(
                 $"{settings.Finder}: {t.Cases} of {last - first + 1} cases, {t.Cases / watch.Elapsed.TotalSeconds:F0} per second"));
         });
+        double seconds = watch.Elapsed.TotalSeconds;
         Console.WriteLine(Invariant(
-            $"{settings.Finder}: {totals.Cases} cases in {watch.Elapsed.TotalSeconds:F1} s, "
-                + $"{totals.Cases / watch.Elapsed.TotalSeconds:F0} per second, {totals.Failures.Count} failed"));
+            $"{settings.Finder}: {totals.Cases} cases in {seconds:F1} s, {totals.Cases / seconds:F0} per second, {totals.Failures.Count} failed"));
         foreach ((string what, long n) in totals.Happened) Console.WriteLine(Invariant($"  {n,12}  {what}"));
         foreach (SimFailure failure in totals.Failures)
             Print(failure with { Notes = SimRun.Try(failure.Settings with { Trace = true }, out _)?.Notes ?? [] });

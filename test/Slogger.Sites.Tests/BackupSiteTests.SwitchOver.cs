@@ -214,7 +214,7 @@ public sealed partial class BackupSiteTests
                 IsHeld = isHeld;
                 if (!IsHeld || IsBusy) { return null; }
                 // Versions go on at all shards alike, as the grid has it.
-                Core.Versions.Version last = _site._primaries.Max(p => p.Log.End.Closed)!;
+                Core.Versions.VersionNumber last = _site._primaries.Max(p => p.Log.End.Closed)!;
                 if (Log.End.Closed < last) { Log.AppendEmptyRun(last, HybridTimestamp.Of(++_time, 0)); }
                 Log.Sync();
                 _site.RecordCut();

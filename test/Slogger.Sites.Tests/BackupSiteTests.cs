@@ -8,6 +8,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
@@ -27,7 +28,6 @@ using Slogger.Sites.Shipping;
 using Slogger.Sites.Streams;
 using Slogger.Sites.Watermarks;
 using V1 = Slogger.Grpc.Shipping.V1;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests;
 
@@ -183,7 +183,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         var log = new Lines();
         using var stop = new CancellationTokenSource();
         IReadOnlyList<SitePeer> peers = [new(ShardsOf(0), first), new(ShardsOf(1), second)];
-        Task<FailoverOutcome> running = new FailoverManager(_metadata, "c", _ => Task.FromResult(peers), leaseWaitUs: 0, log).RunAsync([], stop.Token);
+        Task<FailoverOutcome> running = new FailoverManager(
+            _metadata, "c", _ => Task.FromResult(peers), leaseWaitUs: 0, log).RunAsync([], stop.Token);
         await UntilAsync(() => running.IsCompleted || log.All.Any(l => l.Contains("is asked again", StringComparison.Ordinal)));
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
@@ -344,8 +345,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     // Every shard closes every version: the cut is what all have durable.
     private void RecordCut()
     {
-        Version cut = _primaries.Min(p => p.Log.DurableEnd.Closed)!;
-        if (cut > _cuts.Recorded.Version && cut > Version.Zero) { _cuts.Recorded = new(WorldLine.First, cut); }
+        VersionNumber cut = _primaries.Min(p => p.Log.DurableEnd.Closed)!;
+        if (cut > _cuts.Recorded.Version && cut > VersionNumber.Zero) { _cuts.Recorded = new(WorldLine.First, cut); }
         foreach (Primary primary in _primaries) { primary.Shipper.Wake(); }
     }
 

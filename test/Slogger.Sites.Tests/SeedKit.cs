@@ -1,12 +1,12 @@
 // Copies of stores as primaries make them: files in a registry of checkpoints, with what is known of them.
 using System.Buffers;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Redis.Rdb;
 using Slogger.Replication.Seeding;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests;
 
@@ -36,7 +36,8 @@ internal static class SeedKit
             .Add(file, new Checkpoint { Origin = default, ReplicationId = "-", Offset = 0, Database = 0, WorldLine = 1,
                 CreatedAt = default }).Checksum;
         Directory.Delete(directory, recursive: true);
-        var seed = new Seed($"empty {generation}", generation, empty.Length, history, new(WorldLine.First, history.Offset, Version.Zero),
+        var seed = new Seed($"empty {generation}", generation, empty.Length, history,
+            new(WorldLine.First, history.Offset, VersionNumber.Zero),
             new(WorldLine.First, new(1))) { Checksum = checksum };
         disk.Write(new(seed, 0, empty.Length), new ReadOnlySequence<byte>(empty));
         disk.Sync();

@@ -5,6 +5,7 @@ using System.Buffers;
 using System.Globalization;
 using Slogger.Core.Replication;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -12,7 +13,6 @@ using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using Slogger.Replication.Seeding;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests;
 

@@ -16,7 +16,6 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
 using Slogger.Proxy.Peers;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Bench.Finders;
 
@@ -230,7 +229,7 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
             for (int s = 0; s < shards.Count; s++)
             {
                 long delay = s == 0 ? SlowUs : 1000 + random.Next(2000);
-                Version through = grid.VersionAt(SimulatedShard.NowUs() - delay).Previous;
+                VersionNumber through = grid.VersionAt(SimulatedShard.NowUs() - delay).Previous;
                 bool depends = finder != "approximate" && random.Next(2) == 0;
                 for (int d = 0; d < on.Length; d++) on[d] = new(new ShardId((s + 1 + random.Next(4)) % shards.Count), through);
                 shards[s].Close(through, depends ? on : []);

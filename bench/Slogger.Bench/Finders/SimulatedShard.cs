@@ -11,7 +11,6 @@ using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
 using Slogger.Proxy.Shards;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Bench.Finders;
 
@@ -24,7 +23,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
     private readonly DependencyTrail? _trail;
     private readonly Lock _lock = new();
     private readonly LatencyHistogram _latency = new();
-    private Version _durable, _committed, _claimed;
+    private VersionNumber _durable, _committed, _claimed;
     private bool _isClaiming;
     private bool _measures;
 
@@ -41,7 +40,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
         _committed = _claimed = _durable = seat.Grid.VersionAt(NowUs()).Previous;
         if (seat.Finder == FinderKind.Approximate) return;
         _trail = new(seat.Shard, seat.ShardCount);
-        _trail.Begin(new(WorldLine.First, Version.Zero), _durable);
+        _trail.Begin(new(WorldLine.First, VersionNumber.Zero), _durable);
     }
 
     public CutCoordinator Coordinator { get; }
@@ -70,7 +69,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
     }
 
     /// <summary>Versions up to one are durable; the last depends on others.</summary>
-    public void Close(Version through, ReadOnlySpan<Dependency> on)
+    public void Close(VersionNumber through, ReadOnlySpan<Dependency> on)
     {
         lock (_lock)
         {
@@ -100,13 +99,13 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
         }
     }
 
-    private void Commit(Version version)
+    private void Commit(VersionNumber version)
     {
         lock (_lock)
         {
             if (version <= _committed) return;
             long now = NowUs();
-            for (Version v = _committed.Next; _measures && v <= version; v = v.Next)
+            for (VersionNumber v = _committed.Next; _measures && v <= version; v = v.Next)
                 _latency.Record(Math.Max(0, now - _seat.Grid.StartOf(v.Next)) * 1000);
             _committed = version;
             _trail?.Committed(new(WorldLine.First, version));
@@ -115,11 +114,11 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     bool ICutListener.IsCommitAwaited => true;
 
-    Version ICutListener.AwaitedVersion => _seat.Grid.VersionAt(NowUs());
+    VersionNumber ICutListener.AwaitedVersion => _seat.Grid.VersionAt(NowUs());
 
     bool ICutListener.IsStopping => false;
 
-    Version ICutListener.OpenVersion => _seat.Grid.VersionAt(NowUs());
+    VersionNumber ICutListener.OpenVersion => _seat.Grid.VersionAt(NowUs());
 
     PrecedenceRow? ICutListener.RowFor(WorldPoint through, bool startsOver)
     {
@@ -139,7 +138,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     void ICutListener.OnMetadataFailed(ProxyExit exit) => throw new BenchException(exit.Problem ?? "");
 
-    void ICoordinatorListener.OnTold(ClusterCut cut, Version own) => Commit(own);
+    void ICoordinatorListener.OnTold(ClusterCut cut, VersionNumber own) => Commit(own);
 
     void ICoordinatorListener.OnAskedAgain() => _recorder.AskedAgain();
 

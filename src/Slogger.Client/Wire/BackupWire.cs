@@ -1,9 +1,9 @@
 // What is said to a backup's shard in place of DPR.HELLO and DPR.BATCH, which need versions of its own. Before the requests of a batch
 // DPR.REACH waits until the shard stands at what the session has seen. Behind them DPR.CUT tells at which version it stands then: none of
 // them read a later one.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client.Wire;
 
@@ -52,7 +52,7 @@ internal static class BackupWire
     }
 
     /// <summary>Before the requests of a batch: they wait until the shard stands at this version, or at a later one.</summary>
-    public static void WriteHeader(RequestWriter to, Version atLeast) => to.Begin(3).Add("DPR.REACH"u8).Add(atLeast.Number).Add(0);
+    public static void WriteHeader(RequestWriter to, VersionNumber atLeast) => to.Begin(3).Add("DPR.REACH"u8).Add(atLeast.Number).Add(0);
 
     /// <summary>Behind the requests of a batch.</summary>
     public static void WriteTrailer(RequestWriter to) => to.Begin(1).Add("DPR.CUT"u8);

@@ -4,8 +4,8 @@ using System.Collections.Immutable;
 using System.Globalization;
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client.Wire;
 
@@ -14,7 +14,7 @@ namespace Slogger.Client.Wire;
 /// <param name="WorldLine">The new one.</param>
 /// <param name="IsUniform">All shards went back to one version.</param>
 /// <param name="Versions">That one; or one for each shard, by number.</param>
-internal sealed record Branch(WorldLine Abandoned, WorldLine WorldLine, bool IsUniform, ImmutableArray<Version> Versions)
+internal sealed record Branch(WorldLine Abandoned, WorldLine WorldLine, bool IsUniform, ImmutableArray<VersionNumber> Versions)
 {
     /// <summary>Reads "... abandoned=3 worldline=5 branch=1200" or "... branches=1200,1198,1207".</summary>
     /// <returns>Null if it is neither.</returns>
@@ -22,7 +22,7 @@ internal sealed record Branch(WorldLine Abandoned, WorldLine WorldLine, bool IsU
     {
         long abandoned = 0, line = 0;
         bool isUniform = false;
-        ImmutableArray<Version> versions = [];
+        ImmutableArray<VersionNumber> versions = [];
         foreach (string word in text.Split(' '))
         {
             if (word.Split('=', 2) is not [var name, var value]) { continue; }
@@ -32,7 +32,7 @@ internal sealed record Branch(WorldLine Abandoned, WorldLine WorldLine, bool IsU
             if (numbers.Contains(-1) || numbers.Length > (name == "branches" ? Cut.ShardsMax : 1)) { return null; }
             if (name == "abandoned") { abandoned = numbers[0]; }
             else if (name == "worldline") { line = numbers[0]; }
-            else { (isUniform, versions) = (name == "branch", [.. numbers.Select(n => new Version(n))]); }
+            else { (isUniform, versions) = (name == "branch", [.. numbers.Select(n => new VersionNumber(n))]); }
         }
 
         return abandoned > 0 && line > 0 && !versions.IsEmpty ? new(new(abandoned), new(line), isUniform, versions) : null;

@@ -4,9 +4,9 @@
 using System.Globalization;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client.Wire;
 
@@ -77,12 +77,12 @@ internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine,
 /// <summary>How far a shard has executed a session's batches.</summary>
 /// <param name="Last">Every batch that was sent there up to this operation; none: not known.</param>
 /// <param name="Latest">A version in which that had been done.</param>
-internal readonly record struct Executed(Sequence Last, Version Latest);
+internal readonly record struct Executed(SequenceNumber Last, VersionNumber Latest);
 
 /// <summary>What a probe found.</summary>
 /// <param name="Version">The version that the probe was executed in.</param>
 /// <param name="Cut">What the shard knows as committed.</param>
-internal readonly record struct ProbeAnswer(Version Version, WorldPoint Cut);
+internal readonly record struct ProbeAnswer(VersionNumber Version, WorldPoint Cut);
 
 internal static class Probe
 {

@@ -5,8 +5,8 @@
 // Why it is safe without knowing any dependency: shards execute an operation only if v >= Vs, so that no version depends on
 // a larger one (DPR, section 3.2). Everything that versions up to V depend on is then in versions up to V, and all of these are
 // durable if V is the smallest durable version. This finder relies on that rule; the exact one does not.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Cuts;
 
@@ -17,7 +17,7 @@ public sealed class ApproximateFinder : IDprFinder
     private readonly DurableClaim[] _claims;
     private readonly DurableClaim[] _ofCounted;
     private readonly int[] _counted;
-    private readonly Version[] _next;
+    private readonly VersionNumber[] _next;
     private bool _changed;
 
     /// <summary>Starts from a recorded cut. Shards count as durable up to it.</summary>
@@ -44,7 +44,7 @@ public sealed class ApproximateFinder : IDprFinder
         _counted = [.. Enumerable.Range(0, current.ShardCount).Where(i => counts is null || counts[i])];
         _claims = new DurableClaim[current.ShardCount];
         _ofCounted = new DurableClaim[_counted.Length];
-        _next = new Version[current.ShardCount];
+        _next = new VersionNumber[current.ShardCount];
         Current = current;
         StartFrom(current);
     }
@@ -54,7 +54,7 @@ public sealed class ApproximateFinder : IDprFinder
 
     /// <summary>The largest durable version that any shard reported. A shard that lags closes, at its next commit, at least this
     /// one (it fast-forwards its open version to the next), so that it holds back the others no longer than that.</summary>
-    public Version Vmax { get; private set; }
+    public VersionNumber Vmax { get; private set; }
 
     /// <inheritdoc />
     public void Report(in VersionReport report)
@@ -62,15 +62,15 @@ public sealed class ApproximateFinder : IDprFinder
         report.Validate(Current);
         if (report.Durable.WorldLine != Current.WorldLine && _mutation != FinderMutation.AnyWorldLine) return;
         ref DurableClaim known = ref _claims[report.Shard.Number];
-        Version durable = report.Durable.Version;
+        VersionNumber durable = report.Durable.Version;
         if (durable < known.Point.Version) return;
         bool isSame = durable == known.Point.Version;
         // Two reports of one version are both true; the smaller stride, and the lower floor, say more.
         known = new(
             report.Durable,
             isSame ? Math.Min(known.Stride, report.Stride) : report.Stride,
-            isSame ? Version.Min(known.Floor, report.Floor) : report.Floor);
-        Vmax = Version.Max(Vmax, durable);
+            isSame ? VersionNumber.Min(known.Floor, report.Floor) : report.Floor);
+        Vmax = VersionNumber.Max(Vmax, durable);
         _changed = true;
     }
 
@@ -92,17 +92,17 @@ public sealed class ApproximateFinder : IDprFinder
 
     /// <summary>A branch that another finder found need not be on the grid: a shard above it stays where it is until the grid
     /// has passed it. Two closed cuts together are closed.</summary>
-    private bool RaiseTo(Version grid)
+    private bool RaiseTo(VersionNumber grid)
     {
         bool moved = false;
-        ReadOnlySpan<Version> current = Current.Versions;
+        ReadOnlySpan<VersionNumber> current = Current.Versions;
         // A shard that would have to move to it must be restorable there.
         foreach (int i in _counted)
             if (grid > current[i] && grid < _claims[i].Floor && _mutation != FinderMutation.FloorIgnored) return false;
         for (int i = 0; i < current.Length; i++)
         {
             moved |= grid > current[i];
-            _next[i] = Version.Max(current[i], grid);
+            _next[i] = VersionNumber.Max(current[i], grid);
         }
 
         if (moved) Current = Current.MovedTo(_next);

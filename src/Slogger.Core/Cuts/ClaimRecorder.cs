@@ -6,7 +6,6 @@
 // each claim goes to SQL first, with what its versions depend on.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Cuts;
 
@@ -56,7 +55,7 @@ public readonly record struct RecorderStep(RecorderStepKind Kind)
     public bool IsOwed { get; init; }
 
     /// <summary>Hurry: the version to hurry to.</summary>
-    public Version Until { get; init; }
+    public VersionNumber Until { get; init; }
 
     /// <summary>Hurry: whether the coordinator is told, or SQL.</summary>
     public bool ByCoordinator { get; init; }
@@ -73,7 +72,7 @@ public readonly record struct RecorderStep(RecorderStepKind Kind)
 /// <param name="IsCommitAwaited">Whether a client of this shard waits for a commit.</param>
 /// <param name="Awaited">Up to which version clients of this shard have waited.</param>
 /// <param name="Grid">Which version is open when.</param>
-public readonly record struct RecorderView(bool IsConnected, bool IsStopping, bool IsJoining, bool IsCommitAwaited, Version Awaited,
+public readonly record struct RecorderView(bool IsConnected, bool IsStopping, bool IsJoining, bool IsCommitAwaited, VersionNumber Awaited,
     VersionGrid Grid)
 {
     internal bool IsLinked => IsConnected && !IsStopping && !IsJoining;
@@ -129,7 +128,7 @@ public sealed class ClaimRecorder
     private bool? _isRecorded;
     private bool _isNews, _isLinked, _hasTold;
     private WorldPoint _askedWith;
-    private Version _hurriedUntil;
+    private VersionNumber _hurriedUntil;
     private long _hurryUs, _recordedAtUs = long.MinValue / 2, _lookedAtUs = long.MinValue / 2;
     private bool _owesSql, _owesSteps, _owesRow, _isAskedAgain;
 
@@ -205,7 +204,7 @@ public sealed class ClaimRecorder
     /// <summary>Whether the other shards will hear of the wish to hurry.</summary>
     /// <param name="until">The version of the step.</param>
     /// <param name="isHeard">Whether they will.</param>
-    public void Hurried(Version until, bool isHeard)
+    public void Hurried(VersionNumber until, bool isHeard)
     {
         if (isHeard) { _hurriedUntil = until; }
     }
@@ -296,5 +295,5 @@ public sealed class ClaimRecorder
 
     private long UntilLookUs(long nowUs, long leastUs) => _options.Pace.UntilLookUs(nowUs - _lookedAtUs, leastUs);
 
-    private static Version Later(VersionGrid grid, Version version, long us) => grid.VersionAt(grid.StartOf(version) + us);
+    private static VersionNumber Later(VersionGrid grid, VersionNumber version, long us) => grid.VersionAt(grid.StartOf(version) + us);
 }

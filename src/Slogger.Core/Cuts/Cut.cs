@@ -4,8 +4,8 @@
 using System.Collections.Immutable;
 using System.Text;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Cuts;
 
@@ -15,29 +15,29 @@ public sealed class Cut : IEquatable<Cut>
     /// <summary>The most shards that a cluster may have.</summary>
     public const int ShardsMax = 1024;
 
-    private readonly ImmutableArray<Version> _versions;
+    private readonly ImmutableArray<VersionNumber> _versions;
 
     /// <summary>Makes a cut.</summary>
     /// <param name="worldLine">Its timeline.</param>
     /// <param name="versions">The version of each shard, by shard number: 1 to <see cref="ShardsMax"/> of them.</param>
     /// <exception cref="ArgumentException">There are none or too many, or a version is negative.</exception>
-    public Cut(WorldLine worldLine, ReadOnlySpan<Version> versions)
+    public Cut(WorldLine worldLine, ReadOnlySpan<VersionNumber> versions)
     {
         if (versions.Length is 0 or > ShardsMax)
             throw new ArgumentException($"A cut has 1 to {ShardsMax} shards, not {versions.Length}.", nameof(versions));
-        foreach (Version v in versions)
-            if (v < Version.Zero) throw new ArgumentException($"There is no version {v}.", nameof(versions));
+        foreach (VersionNumber v in versions)
+            if (v < VersionNumber.Zero) throw new ArgumentException($"There is no version {v}.", nameof(versions));
         WorldLine = worldLine;
         _versions = [.. versions];
     }
 
     /// <summary>The same version at every shard: the only cuts that respect real time (design, section 3).</summary>
     /// <exception cref="ArgumentException">The number of shards is out of bounds, or the version is negative.</exception>
-    public static Cut Uniform(WorldLine worldLine, int shardCount, Version version)
+    public static Cut Uniform(WorldLine worldLine, int shardCount, VersionNumber version)
     {
         if (shardCount is < 1 or > ShardsMax)
             throw new ArgumentException($"A cut has 1 to {ShardsMax} shards, not {shardCount}.", nameof(shardCount));
-        Version[] versions = new Version[shardCount];
+        VersionNumber[] versions = new VersionNumber[shardCount];
         Array.Fill(versions, version);
         return new(worldLine, versions);
     }
@@ -49,11 +49,11 @@ public sealed class Cut : IEquatable<Cut>
     public int ShardCount => _versions.Length;
 
     /// <summary>The version of each shard, by shard number.</summary>
-    public ReadOnlySpan<Version> Versions => _versions.AsSpan();
+    public ReadOnlySpan<VersionNumber> Versions => _versions.AsSpan();
 
     /// <summary>The version of a shard.</summary>
     /// <exception cref="ArgumentOutOfRangeException">The cut has no such shard.</exception>
-    public Version Of(ShardId shard) => _versions[Index(shard)];
+    public VersionNumber Of(ShardId shard) => _versions[Index(shard)];
 
     /// <summary>The order in which cuts may follow each other (invariant I3): the same or a later world-line, and no shard
     /// below. Two cuts need not be ordered either way.</summary>
@@ -70,7 +70,7 @@ public sealed class Cut : IEquatable<Cut>
     {
         HashCode hash = default;
         hash.Add(WorldLine);
-        foreach (Version v in _versions) hash.Add(v);
+        foreach (VersionNumber v in _versions) hash.Add(v);
         return hash.ToHashCode();
     }
 
@@ -92,7 +92,7 @@ public sealed class Cut : IEquatable<Cut>
 
     /// <summary>The cut that a finder puts in this one's place.</summary>
     /// <exception cref="InvalidOperationException">It would go back: invariant I3 is broken.</exception>
-    internal Cut MovedTo(ReadOnlySpan<Version> versions)
+    internal Cut MovedTo(ReadOnlySpan<VersionNumber> versions)
     {
         Cut next = new(WorldLine, versions);
         return next.IsAtLeast(this) ? next : throw new InvalidOperationException($"I3: the cut would go back from {this} to {next}.");
@@ -109,7 +109,7 @@ public sealed class Cut : IEquatable<Cut>
             : throw new ArgumentException($"I3: the branch {branch} is below the cut {this}.", nameof(branch));
     }
 
-    private static bool IsAtLeast(ReadOnlySpan<Version> a, ReadOnlySpan<Version> b)
+    private static bool IsAtLeast(ReadOnlySpan<VersionNumber> a, ReadOnlySpan<VersionNumber> b)
     {
         if (a.Length != b.Length) return false;
         for (int i = 0; i < a.Length; i++)

@@ -4,13 +4,13 @@
 // versions m1 < m2 at one shard, a cut that holds the range must cover both, and covers both exactly if it covers m2. And
 // since the range is inside or outside of a cut as a whole, it does not matter which of its operations follows which.
 using Slogger.Core.Identities;
-using Version = Slogger.Core.Versions.Version;
+using Slogger.Core.Versions;
 
 namespace Slogger.Core.Cuts;
 
 /// <summary>An operation followed, in its session, an operation of this version at this shard. A version that a store did
 /// not close by itself is closed with a later one; what counts is that a cut covers it.</summary>
-public readonly record struct Dependency(ShardId Shard, Version Version);
+public readonly record struct Dependency(ShardId Shard, VersionNumber Version);
 
 /// <summary>The dependencies of a range of versions: at most one per shard, in order of shards. Immutable.</summary>
 public sealed class DependencySet
@@ -49,7 +49,7 @@ public sealed class DependencySet
             int order = a == _items.Length ? 1 : b == other._items.Length ? -1
                 : _items[a].Shard.Number.CompareTo(other._items[b].Shard.Number);
             joined[count++] = order < 0 ? _items[a++] : order > 0 ? other._items[b++]
-                : new(_items[a].Shard, Version.Max(_items[a++].Version, other._items[b++].Version));
+                : new(_items[a].Shard, VersionNumber.Max(_items[a++].Version, other._items[b++].Version));
         }
 
         return new(count == joined.Length ? joined : joined[..count]);

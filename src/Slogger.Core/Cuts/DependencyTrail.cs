@@ -15,8 +15,8 @@
 // they become many: the newest is then extended in place of a new one. So are notes. Both stay right: a wider row
 // depends on more.
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Cuts;
 
@@ -29,9 +29,9 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
     public const int RowsMax = 64;
 
     private readonly List<Note> _notes = [];
-    private readonly List<Version> _ends = [];      // of the rows given out, above the cut
-    private Version _committed;
-    private Version _knownAbove;                    // what is executed up to here is not known
+    private readonly List<VersionNumber> _ends = [];      // of the rows given out, above the cut
+    private VersionNumber _committed;
+    private VersionNumber _knownAbove;                    // what is executed up to here is not known
 
     /// <summary>The world-line that it is of; none before it begins.</summary>
     public WorldLine WorldLine { get; private set; }
@@ -40,25 +40,25 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
     /// same store goes on, and so does what is known of it.</summary>
     /// <param name="committed">The recorded cut at this shard: of a new world-line, its branch.</param>
     /// <param name="executed">Versions up to this one were executed by others, and are above the cut.</param>
-    public void Begin(WorldPoint committed, Version executed)
+    public void Begin(WorldPoint committed, VersionNumber executed)
     {
         if (committed.WorldLine == WorldLine) return;
         WorldLine = committed.WorldLine;
         _notes.Clear();
         _ends.Clear();
         _committed = committed.Version;
-        _knownAbove = Version.Max(committed.Version, executed);
+        _knownAbove = VersionNumber.Max(committed.Version, executed);
     }
 
     /// <summary>A batch is let through.</summary>
     /// <param name="dependencies">What its session has seen at other shards; nothing above <paramref name="open"/>.</param>
     /// <param name="open">The lowest version in which it may be executed: none is open below.</param>
-    public void Add(ReadOnlySpan<Dependency> dependencies, Version open)
+    public void Add(ReadOnlySpan<Dependency> dependencies, VersionNumber open)
     {
         if (dependencies.IsEmpty) return;
         if (_notes.Count == 0 || (_notes[^1].Last < open && _notes.Count < RowsMax)) _notes.Add(new(open));
         Note note = _notes[^1];
-        note.Last = Version.Max(note.Last, open);
+        note.Last = VersionNumber.Max(note.Last, open);
         foreach (Dependency d in dependencies)
             if (d.Shard != shard) note.Add(d);
     }
@@ -74,7 +74,7 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
         if (startsOver) _ends.Clear();
         while (_ends.Count > 0 && _ends[^1] >= through.Version) _ends.RemoveAt(_ends.Count - 1);
         if (_ends.Count == RowsMax) _ends.RemoveAt(RowsMax - 1);
-        Version after = _ends.Count > 0 ? _ends[^1] : Version.Min(_committed, through.Version);
+        VersionNumber after = _ends.Count > 0 ? _ends[^1] : VersionNumber.Min(_committed, through.Version);
         if (through.Version > after) _ends.Add(through.Version);
         return new(shard, through, after, DependenciesOf(after, through.Version));
     }
@@ -83,7 +83,7 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
     /// knows more.</summary>
     /// <param name="at">The branch, in the world-line that ends.</param>
     /// <param name="committed">The recorded cut at this shard.</param>
-    public PrecedenceRow RowForBranch(WorldPoint at, Version committed)
+    public PrecedenceRow RowForBranch(WorldPoint at, VersionNumber committed)
     {
         if (RowFor(at) is { } known) return known;
         DependencyTrail unknown = new(shard, shardCount);
@@ -96,55 +96,55 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
     public DurableClaim StepOf(in DurableClaim claim)
     {
         if (claim.Point.WorldLine != WorldLine) return claim;
-        Version after = _ends.Count > 0 ? _ends[^1] : _committed;
+        VersionNumber after = _ends.Count > 0 ? _ends[^1] : _committed;
         long from = Math.Max(after.Number, claim.Floor.Number - 1), to = claim.Point.Version.Number;
         if (to <= from) return claim;
         int bit = 63 - System.Numerics.BitOperations.LeadingZeroCount((ulong)(from ^ to));
-        Version end = new(to >> bit << bit);
-        return claim.Restores(end) ? claim with { Point = claim.Point with { Version = end }, Floor = Version.Min(claim.Floor, end) }
+        VersionNumber end = new(to >> bit << bit);
+        return claim.Restores(end) ? claim with { Point = claim.Point with { Version = end }, Floor = VersionNumber.Min(claim.Floor, end) }
             : claim;
     }
 
     /// <summary>The recorded cut at this shard. One of another world-line says nothing here.</summary>
     public void Committed(WorldPoint cut)
     {
-        Version version = cut.Version;
+        VersionNumber version = cut.Version;
         if (cut.WorldLine != WorldLine || version <= _committed) return;
         _committed = version;
         _ends.RemoveAll(end => end <= version);
         _notes.RemoveAll(note => note.Last <= version);
     }
 
-    private DependencySet DependenciesOf(Version after, Version through)
+    private DependencySet DependenciesOf(VersionNumber after, VersionNumber through)
     {
         List<Dependency> found = [];
         foreach (Note note in _notes)
         {
             if (note.First > through || note.Last <= after) continue;
-            foreach ((int on, Version version) in note.Seen) found.Add(new(new(on), version));
+            foreach ((int on, VersionNumber version) in note.Seen) found.Add(new(new(on), version));
         }
 
         if (after < _knownAbove)
         {
             for (int s = 0; s < shardCount; s++)
-                if (s != shard.Number) found.Add(new(new(s), Version.Min(_knownAbove, through)));
+                if (s != shard.Number) found.Add(new(new(s), VersionNumber.Min(_knownAbove, through)));
         }
 
         return DependencySet.Of([.. found]);
     }
 
     /// <summary>What batches of the versions from First to Last depend on.</summary>
-    private sealed class Note(Version first)
+    private sealed class Note(VersionNumber first)
     {
-        public Version First { get; } = first;
+        public VersionNumber First { get; } = first;
 
-        public Version Last { get; set; } = first;
+        public VersionNumber Last { get; set; } = first;
 
-        public Dictionary<int, Version> Seen { get; } = [];
+        public Dictionary<int, VersionNumber> Seen { get; } = [];
 
         public void Add(in Dependency d)
         {
-            if (!Seen.TryGetValue(d.Shard.Number, out Version known) || known < d.Version) Seen[d.Shard.Number] = d.Version;
+            if (!Seen.TryGetValue(d.Shard.Number, out VersionNumber known) || known < d.Version) Seen[d.Shard.Number] = d.Version;
         }
     }
 }

@@ -1,5 +1,5 @@
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Cuts;
 
@@ -9,12 +9,12 @@ namespace Slogger.Core.Cuts;
 /// <param name="Point">The world-line, and the last version of the contiguous durable prefix.</param>
 /// <param name="Stride">Every how many versions the shard closes one; a power of two, so that strides nest.</param>
 /// <param name="Floor">From here on no multiple of the stride was skipped; at most the point's version.</param>
-public readonly record struct DurableClaim(WorldPoint Point, long Stride, Version Floor)
+public readonly record struct DurableClaim(WorldPoint Point, long Stride, VersionNumber Floor)
 {
     /// <summary>A claim of a shard that closes every version, and was here when the world-line began.</summary>
-    public static DurableClaim Of(WorldPoint point) => new(point, 1, Version.Zero);
+    public static DurableClaim Of(WorldPoint point) => new(point, 1, VersionNumber.Zero);
 
     /// <summary>Whether the shard can be restored to a version.</summary>
-    public bool Restores(Version version) =>
+    public bool Restores(VersionNumber version) =>
         version == Point.Version || (version >= Floor && version < Point.Version && version.Number % Stride == 0);
 }

@@ -2,8 +2,8 @@
 // one, all shards at the same version are closed under dependency, and since the version is the same slice of time on every
 // shard, under real time too. All it needs is that every shard can be restored to that version. The metadata applies it to the
 // rows of the shards, the finders to what was reported to them.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Cuts;
 
@@ -17,7 +17,7 @@ public static class GridCut
     public static WorldPoint Advance(WorldPoint current, IReadOnlyList<DurableClaim> claims)
     {
         if (claims.Count == 0) return current;
-        Version durable = claims[0].Point.Version;
+        VersionNumber durable = claims[0].Point.Version;
         bool isOnePoint = true;
         foreach (DurableClaim claim in claims)
         {
@@ -26,7 +26,7 @@ public static class GridCut
         }
 
         // Where all stand at the same version, that one is restorable whatever the strides say.
-        Version cut = isOnePoint ? durable : Common([.. claims]);
+        VersionNumber cut = isOnePoint ? durable : Common([.. claims]);
         return cut > current.Version && claims.All(c => cut >= c.Floor) ? current with { Version = cut } : current;
     }
 
@@ -35,13 +35,13 @@ public static class GridCut
     /// <remarks>Strides are meant to nest (each divides the next): then it is the largest that counts. Where they do not, a
     /// multiple of the largest need not be a version of the others, so the least common multiple counts: right for any
     /// strides, and slow for ill-chosen ones (one beyond 63 bits never comes).</remarks>
-    internal static Version Common(ReadOnlySpan<DurableClaim> claims, FinderMutation mutation = FinderMutation.None)
+    internal static VersionNumber Common(ReadOnlySpan<DurableClaim> claims, FinderMutation mutation = FinderMutation.None)
     {
-        Version durable = claims[0].Point.Version;
+        VersionNumber durable = claims[0].Point.Version;
         long multiple = 1;
         foreach (DurableClaim claim in claims)
         {
-            durable = Version.Min(durable, claim.Point.Version);
+            durable = VersionNumber.Min(durable, claim.Point.Version);
             multiple = CommonMultiple(multiple, claim.Stride, mutation);
         }
 

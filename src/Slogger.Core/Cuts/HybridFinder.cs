@@ -2,8 +2,8 @@
 // its process lives it finds what the exact finder would. After its death another one starts from the recorded cut and the
 // durable versions; what they depend on is lost. The graph is then no help until the approximate cut has passed the lost
 // part: a version whose dependencies lead into it cannot be advanced. The approximate cut goes on all the time.
-using Version = Slogger.Core.Versions.Version;
 
+using Slogger.Core.Versions;
 namespace Slogger.Core.Cuts;
 
 /// <summary>Finds the maximal closure of what it knows of the graph, and never less than the approximate cut. Its cuts are as safe as
@@ -35,7 +35,7 @@ public sealed class HybridFinder : IDprFinder
     public Cut Current { get; private set; }
 
     /// <inheritdoc cref="ApproximateFinder.Vmax" />
-    public Version Vmax => _approximate.Vmax;
+    public VersionNumber Vmax => _approximate.Vmax;
 
     /// <inheritdoc />
     public void Report(in VersionReport report)

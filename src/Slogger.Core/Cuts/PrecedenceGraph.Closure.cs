@@ -7,7 +7,7 @@
 // 3.2 allows it within one version) need no special care so. Each range is taken out at most once and each dependency is
 // looked at twice at most: the cost is linear in the size of the graph above the floor, times the log of a shard's ranges.
 using System.Runtime.InteropServices;
-using Version = Slogger.Core.Versions.Version;
+using Slogger.Core.Versions;
 
 namespace Slogger.Core.Cuts;
 
@@ -17,7 +17,7 @@ internal sealed partial class PrecedenceGraph
     // shard plus its index there.
     private readonly int[] _first;
     private readonly int[] _taken;           // by shard: how many of its ranges are still in
-    private readonly Version[] _reach;       // by shard: up to which version that is
+    private readonly VersionNumber[] _reach;       // by shard: up to which version that is
     private int[] _dependents = [];          // by vertex: the first of the edges that lead to it, or -1
     private int[] _takenOut = [];            // vertices whose dependents have not been looked at yet
     private int _takenOutCount;
@@ -120,7 +120,7 @@ internal sealed partial class PrecedenceGraph
     }
 
     /// <summary>The index of the range that holds a version between the shard's floor and its reach.</summary>
-    private int RangeOf(int shard, Version version)
+    private int RangeOf(int shard, VersionNumber version)
     {
         Span<Range> ranges = CollectionsMarshal.AsSpan(_ranges[shard]);
         int low = 0, high = _taken[shard] - 1;

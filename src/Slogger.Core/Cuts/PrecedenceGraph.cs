@@ -9,8 +9,8 @@
 // slow, and this one depends on it), the last ones are merged. That is safe, and may hold back what finer ranges would let pass;
 // the first ones, which are to pass next, stay as they are.
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Cuts;
 
@@ -22,7 +22,7 @@ internal sealed partial class PrecedenceGraph
     private readonly FinderMutation _mutation;
     private readonly int _rangesMax;
     private readonly List<Range>[] _ranges;
-    private readonly Version[] _floor;
+    private readonly VersionNumber[] _floor;
     private bool _changed;
 
     /// <summary>An empty graph above a cut.</summary>
@@ -35,14 +35,14 @@ internal sealed partial class PrecedenceGraph
         for (int i = 0; i < _ranges.Length; i++) _ranges[i] = [];
         _first = new int[floor.ShardCount];
         _taken = new int[floor.ShardCount];
-        _reach = new Version[floor.ShardCount];
+        _reach = new VersionNumber[floor.ShardCount];
     }
 
     /// <summary>The cut, by shard.</summary>
-    public ReadOnlySpan<Version> Floor => _floor;
+    public ReadOnlySpan<VersionNumber> Floor => _floor;
 
     /// <summary>Forgets all, and starts above another cut.</summary>
-    public void Restart(ReadOnlySpan<Version> floor)
+    public void Restart(ReadOnlySpan<VersionNumber> floor)
     {
         floor.CopyTo(_floor);
         if (_mutation == FinderMutation.OldWorldLineKept) return;
@@ -53,7 +53,7 @@ internal sealed partial class PrecedenceGraph
     public void Add(in PrecedenceRow row)
     {
         int shard = row.Shard.Number;
-        Version through = row.Through.Version, after = row.After, top = Top(shard);
+        VersionNumber through = row.Through.Version, after = row.After, top = Top(shard);
         if (through <= _floor[shard]) return;
         if (after > top) Append(shard, new(after, _mutation == FinderMutation.GapIsClosed ? DependencySet.Empty : null));
         else if (after < through) FillLost(shard, after, through, row.Dependencies);
@@ -62,7 +62,7 @@ internal sealed partial class PrecedenceGraph
 
     /// <summary>A cut was found in another way: the floor is no lower from now on.</summary>
     /// <returns>Whether it moved.</returns>
-    public bool RaiseFloor(ReadOnlySpan<Version> cut)
+    public bool RaiseFloor(ReadOnlySpan<VersionNumber> cut)
     {
         bool moved = false;
         for (int i = 0; i < cut.Length; i++)
@@ -85,7 +85,7 @@ internal sealed partial class PrecedenceGraph
         List<PrecedenceRow> rows = [];
         for (int i = 0; i < _ranges.Length; i++)
         {
-            Version after = _floor[i];
+            VersionNumber after = _floor[i];
             foreach (Range range in _ranges[i])
             {
                 if (range.Dependencies is { } known) rows.Add(new(new ShardId(i), new(worldLine, range.Through), after, known));
@@ -96,7 +96,7 @@ internal sealed partial class PrecedenceGraph
         return rows;
     }
 
-    private Version Top(int shard)
+    private VersionNumber Top(int shard)
     {
         List<Range> ranges = _ranges[shard];
         return ranges.Count > 0 ? ranges[^1].Through : _floor[shard];
@@ -112,16 +112,16 @@ internal sealed partial class PrecedenceGraph
     }
 
     /// <summary>Gives the lost parts of (after, through] their dependencies.</summary>
-    private void FillLost(int shard, Version after, Version through, DependencySet dependencies)
+    private void FillLost(int shard, VersionNumber after, VersionNumber through, DependencySet dependencies)
     {
         List<Range> ranges = _ranges[shard];
-        Version start = _floor[shard];
+        VersionNumber start = _floor[shard];
         for (int i = 0; i < ranges.Count && start < through; i++)
         {
             Range range = ranges[i];
             if (range.Dependencies is null && range.Through > after)
             {
-                Version from = Version.Max(start, after), to = Version.Min(range.Through, through);
+                VersionNumber from = VersionNumber.Max(start, after), to = VersionNumber.Min(range.Through, through);
                 if (_mutation == FinderMutation.FillsWholeGap) (from, to) = (start, range.Through);
                 if (start < from) ranges.Insert(i++, new(from, null));
                 ranges[i] = new(to, dependencies);
@@ -156,5 +156,5 @@ internal sealed partial class PrecedenceGraph
     }
 
     /// <summary>The versions up to Through, from where the range before ends. Dependencies is null if they are lost.</summary>
-    private readonly record struct Range(Version Through, DependencySet? Dependencies);
+    private readonly record struct Range(VersionNumber Through, DependencySet? Dependencies);
 }

@@ -1,7 +1,7 @@
 // What a shard tells the finder about what is durable. A report may be doubled, late, overtaken, or lost and sent again.
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Cuts;
 
@@ -15,13 +15,13 @@ namespace Slogger.Core.Cuts;
 /// the report before. Equal to Durable: this report knows of no dependencies.</param>
 /// <param name="Dependencies">What operations in the range follow at other shards.</param>
 public readonly record struct VersionReport(
-    ShardId Shard, WorldPoint Durable, long Stride, Version After, DependencySet Dependencies)
+    ShardId Shard, WorldPoint Durable, long Stride, VersionNumber After, DependencySet Dependencies)
 {
     /// <summary>Multiples of the stride below it cannot be restored to: some were skipped. At most the durable version.</summary>
-    public Version Floor { get; init; }
+    public VersionNumber Floor { get; init; }
 
     /// <summary>What a shard claims, and what the versions of a row depend on.</summary>
-    public static VersionReport Of(ShardId shard, in DurableClaim claim, Version after, DependencySet dependencies) =>
+    public static VersionReport Of(ShardId shard, in DurableClaim claim, VersionNumber after, DependencySet dependencies) =>
         new(shard, claim.Point, claim.Stride, after, dependencies) { Floor = claim.Floor };
 
     /// <summary>A report that says only what is durable: all that the approximate finder needs, and all that is left after
@@ -49,7 +49,7 @@ public readonly record struct VersionReport(
 /// <param name="Through">The last version of the range: one that the shard can be restored to.</param>
 /// <param name="After">The version before the range.</param>
 /// <param name="Dependencies">What operations in the range follow at other shards.</param>
-public readonly record struct PrecedenceRow(ShardId Shard, WorldPoint Through, Version After, DependencySet Dependencies)
+public readonly record struct PrecedenceRow(ShardId Shard, WorldPoint Through, VersionNumber After, DependencySet Dependencies)
 {
     /// <summary>Checks that it fits a cluster.</summary>
     /// <exception cref="ArgumentException">It goes back, or names a shard that the cluster does not have.</exception>

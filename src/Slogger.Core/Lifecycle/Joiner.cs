@@ -2,8 +2,8 @@
 // nobody in, and asks with each version that SQL has recorded of it. Whatever goes wrong before it is admitted, it begins anew. The
 // recovery begins, and suspends; the recorder asks. The driver keeps them apart.
 using Slogger.Core.Membership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Lifecycle;
 
@@ -13,7 +13,7 @@ public sealed class Joiner
     private readonly LifecycleMutation _mutation;
     private volatile bool _isJoining;
     private volatile bool _mayBeAdmitted;
-    private Version? _begunAt;
+    private VersionNumber? _begunAt;
 
     internal Joiner(LifecycleMutation mutation) => _mutation = mutation;
 
@@ -30,7 +30,7 @@ public sealed class Joiner
     public void Suspend() => _begunAt = null;
 
     /// <summary>It has begun at this version. What lies below was said by an earlier beginning.</summary>
-    public void Begun(Version at) => _begunAt = at;
+    public void Begun(VersionNumber at) => _begunAt = at;
 
     /// <summary>Whether it may ask now.</summary>
     /// <param name="recorded">What SQL has just recorded of it.</param>
@@ -42,7 +42,7 @@ public sealed class Joiner
     /// <param name="durable">What it has asked with.</param>
     /// <param name="cut">The recorded cut.</param>
     /// <returns>The version to open at once, if it comes too late otherwise.</returns>
-    public Version? Answered(bool? isAdmitted, WorldPoint durable, WorldPoint cut)
+    public VersionNumber? Answered(bool? isAdmitted, WorldPoint durable, WorldPoint cut)
     {
         if (isAdmitted is null) { _mayBeAdmitted = true; }
         if (isAdmitted == true) { _isJoining = false; }

@@ -1,6 +1,6 @@
 // When a shard that leaves its cluster may go: it serves nobody any more, and the cut has come to all that it has answered.
 using Slogger.Core.Shards;
-using Version = Slogger.Core.Versions.Version;
+using Slogger.Core.Versions;
 
 namespace Slogger.Core.Lifecycle;
 
@@ -8,7 +8,7 @@ namespace Slogger.Core.Lifecycle;
 public sealed class Leaver
 {
     private readonly LifecycleMutation _mutation;
-    private Version? _servedIn;
+    private VersionNumber? _servedIn;
 
     /// <summary>Its cluster has it leave.</summary>
     public Leaver() : this(LifecycleMutation.None)
@@ -18,7 +18,7 @@ public sealed class Leaver
     internal Leaver(LifecycleMutation mutation) => _mutation = mutation;
 
     /// <summary>The version that the cut has to come to, once it is known.</summary>
-    public Version? Last { get; private set; }
+    public VersionNumber? Last { get; private set; }
 
     /// <summary>Whether the cut has come to it.</summary>
     public bool MayLeave { get; private set; }

@@ -2,8 +2,8 @@
 using Slogger.Core.Identities;
 using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Lifecycle;
 

@@ -14,8 +14,8 @@
 using Slogger.Core.Identities;
 using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Lifecycle;
 
@@ -40,7 +40,7 @@ public sealed class ShardLifecycle
     private (StoreSituation Situation, string Text, long KeyCount) _found;
     private (Boundary? Last, Boundary? BelowBranch, RestoredState? Restored) _proved;
     private Boundary? _located;
-    private Version? _begun;
+    private VersionNumber? _begun;
     private (WorldLine Current, IReadOnlyList<ShardId> Outside) _peers;
 
     /// <summary>A shard that its process has just taken.</summary>
@@ -124,7 +124,7 @@ public sealed class ShardLifecycle
     public void Located(Boundary? at) => _located = at;
 
     /// <summary>BeginWorldLine: where it branches; null: another recovery was faster.</summary>
-    public void WorldLineBegun(Version? branch) => _begun = branch;
+    public void WorldLineBegun(VersionNumber? branch) => _begun = branch;
 
     /// <summary>Continue, BeginLog, BeginWith, Restore: whether it was done. If not, everything is looked at again.</summary>
     public void Performed(bool isDone) => _isDone = isDone;
@@ -236,7 +236,7 @@ public sealed class ShardLifecycle
                     yield return new(LifecycleStepKind.Continue) { At = _proved.Last!.Value, Recorded = recorded };
                     break;
                 case RecoveryDecision.FirstStartEmpty:
-                    yield return BeginLog(new(current, Version.Zero), recorded, LogContent.Nothing);
+                    yield return BeginLog(new(current, VersionNumber.Zero), recorded, LogContent.Nothing);
                     break;
                 case RecoveryDecision.BeginToJoin join:
                     // Admitted with what is thrown away here, it could not go back where the others can. Who takes the shard anew has
@@ -312,7 +312,7 @@ public sealed class ShardLifecycle
                     // told of, the lower one counts.
                     rolledBack = start with { WorldLine = line };
                     _owedBranch = start with { WorldLine = line, Version =
-                        Version.Min(start.Version, _owedBranch?.Version ?? start.Version) };
+                        VersionNumber.Min(start.Version, _owedBranch?.Version ?? start.Version) };
                     if (!Is(LifecycleMutation.RestoresBeforeBegun))
                     {
                         yield return new(LifecycleStepKind.Restore) { At = start, WorldLine = line, Recorded = recorded };
@@ -376,7 +376,7 @@ public sealed class ShardLifecycle
         }
         yield return new(LifecycleStepKind.RequireBase) { At = content, WorldLine = current };
         yield return new(LifecycleStepKind.NoteGoingOn) { WorldLine = older.WorldLine };
-        Version branch = older.Branch;
+        VersionNumber branch = older.Branch;
         if (older.Begins)
         {
             yield return new(LifecycleStepKind.BeginWorldLine) { At = At(new(current, branch)) };

@@ -16,8 +16,8 @@ using System.Collections.Immutable;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Membership;
 
@@ -73,7 +73,7 @@ public sealed record Members(int MadeWith, ImmutableArray<MemberState> States)
     /// <param name="durable">What the joiner has durable.</param>
     /// <returns>As far beyond the cut as the joiner was behind it, so that the next claim, or one soon after, is not late again; null if it
     /// is not behind.</returns>
-    public static Version? CatchesUpAt(WorldPoint cut, WorldPoint durable) =>
+    public static VersionNumber? CatchesUpAt(WorldPoint cut, WorldPoint durable) =>
         cut.WorldLine == durable.WorldLine && cut.Version > durable.Version
             ? new(cut.Version.Number + (cut.Version.Number - durable.Version.Number) + 1) : null;
 

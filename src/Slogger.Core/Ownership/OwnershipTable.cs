@@ -11,8 +11,8 @@
 // A change is made by a process of a shard, under its epoch: of a process that was replaced nothing may arrive late.
 using System.Collections.Immutable;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Ownership;
 
@@ -51,7 +51,7 @@ public enum MoveState
 /// <param name="Landed">w: the version of the new owner that holds the data; set in Landed.</param>
 /// <param name="Changed">The revision that brought the row to what it says. A state may come again, a revision does not.</param>
 public sealed record SlotMove(
-    MoveId Id, ImmutableArray<SlotRange> Slots, ShardId From, ShardId To, MoveState State, Version Boundary, Version Landed,
+    MoveId Id, ImmutableArray<SlotRange> Slots, ShardId From, ShardId To, MoveState State, VersionNumber Boundary, VersionNumber Landed,
         MapRevision Changed)
 {
     /// <summary>Who has data of the slots to delete when the move is over.</summary>
@@ -68,7 +68,8 @@ public sealed record SlotMove(
 /// <param name="By">The shard whose step it is.</param>
 /// <param name="Epoch">The epoch of the process that decided it.</param>
 public readonly record struct MoveChange(
-    MoveId Move, WorldLine WorldLine, MapRevision Expected, MoveState State, MoveState Next, Version Version, ShardId By, OwnerEpoch Epoch);
+    MoveId Move, WorldLine WorldLine, MapRevision Expected, MoveState State, MoveState Next, VersionNumber Version, ShardId By,
+        OwnerEpoch Epoch);
 
 /// <summary>What became of a change.</summary>
 public enum ChangeOutcome
@@ -120,7 +121,8 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
                         + "finished.";
         }
 
-        SlotMove planned = new(new(Revision.Next.Number), slots, from, to, MoveState.Planned, Version.Zero, Version.Zero, Revision.Next);
+        SlotMove planned = new(new(Revision.Next.Number), slots, from, to, MoveState.Planned, VersionNumber.Zero, VersionNumber.Zero,
+            Revision.Next);
         return error is null ? this with { Revision = Revision.Next, Moves = Moves.Add(planned) } : null;
     }
 
@@ -144,7 +146,7 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
         SlotMove next = (change.State, change.Next) switch
         {
             (MoveState.Planned, MoveState.Leaving) when byOld => move with { State = MoveState.Leaving, Boundary = change.Version },
-            (MoveState.Leaving, MoveState.Planned) when byOld => move with { State = MoveState.Planned, Boundary = Version.Zero },
+            (MoveState.Leaving, MoveState.Planned) when byOld => move with { State = MoveState.Planned, Boundary = VersionNumber.Zero },
             (MoveState.Leaving, MoveState.Landed) when byNew => move with { State = MoveState.Landed, Landed = change.Version },
             (MoveState.Landed, MoveState.Finished) when byOld => move with { State = MoveState.Finished },
             (MoveState.Cancelled, MoveState.Finished) when byNew => move with { State = MoveState.Finished },
@@ -168,13 +170,14 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
     /// stays; every other move begins again, and its slots are the old owner's, which has kept its data.</summary>
     /// <param name="worldLine">The new timeline.</param>
     /// <param name="cut">Where it branches off.</param>
-    public OwnershipTable Recover(WorldLine worldLine, Version cut)
+    public OwnershipTable Recover(WorldLine worldLine, VersionNumber cut)
     {
         OwnershipTable table = this;
         foreach (SlotMove move in Moves)
         {
             if (move.State == MoveState.Leaving || (move.State == MoveState.Landed && move.Landed > cut))
-                table = table.With(move, move with { State = MoveState.Planned, Boundary = Version.Zero, Landed = Version.Zero });
+                table = table.With(move,
+                    move with { State = MoveState.Planned, Boundary = VersionNumber.Zero, Landed = VersionNumber.Zero });
         }
 
         return table with { Revision = table.Revision.Next, WorldLine = worldLine };

@@ -26,8 +26,8 @@
 // starts a world-line, and OwnershipTable.Recover has decided: the move begins again, or it had landed within the cut. What a
 // predecessor still had on its way to the metadata fails by its epoch.
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Ownership;
 
@@ -36,10 +36,10 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
 {
     private bool _ready;               // old owner: the copy lacks the last changes only, and its way is open
     private long _attempt;             // old owner: counts how often that was said
-    private Version? _copied;          // new owner: open when the copy was complete
+    private VersionNumber? _copied;          // new owner: open when the copy was complete
     private MapRevision _copiedOf;     // new owner: the row that it was complete for
-    private Version? _discarded;       // loser: open when the deletion was complete
-    private Version? _gone;            // loser: closed since, so that the deletion is before its boundary
+    private VersionNumber? _discarded;       // loser: open when the deletion was complete
+    private VersionNumber? _gone;            // loser: closed since, so that the deletion is before its boundary
     private bool _importing;
     private bool _discarding;
     private MoveChange? _pending;      // handed out, and not seen in the row yet
@@ -58,7 +58,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     private bool IsNew => Row.To == self;
 
     /// <summary>The row was read; it may be the same as before.</summary>
-    public void Read(SlotMove row, Version cut, List<MoveEffect> effects)
+    public void Read(SlotMove row, VersionNumber cut, List<MoveEffect> effects)
     {
         bool changed = row.Changed != Row.Changed;
         Row = row;
@@ -92,7 +92,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     /// <param name="attempt">For which of the effects; what was withheld for one before may have been served again since.</param>
     /// <param name="open">The version open then.</param>
     /// <param name="effects">Receives what is to be done.</param>
-    public void Withheld(long attempt, Version open, List<MoveEffect> effects)
+    public void Withheld(long attempt, VersionNumber open, List<MoveEffect> effects)
     {
         if (_ready && attempt == _attempt && Row.State == MoveState.Planned && _pending is null) Write(MoveState.Leaving, open, effects);
     }
@@ -105,7 +105,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     }
 
     /// <summary>A version is closed: all that was forwarded in it, or before, was executed before its boundary.</summary>
-    public void BoundaryClosed(Version closed, Version cut, List<MoveEffect> effects)
+    public void BoundaryClosed(VersionNumber closed, VersionNumber cut, List<MoveEffect> effects)
     {
         if (_gone is null && _discarded <= closed)
         {
@@ -120,7 +120,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     /// <param name="row">The revision of the row, Leaving, since which nothing has changed at the old owner.</param>
     /// <param name="open">The version open then.</param>
     /// <param name="effects">Receives what is to be done.</param>
-    public void Copied(MapRevision row, Version open, List<MoveEffect> effects)
+    public void Copied(MapRevision row, VersionNumber open, List<MoveEffect> effects)
     {
         if (!IsNew || !_importing || Row.State is not (MoveState.Planned or MoveState.Leaving) || row < _copiedOf) return;
         _copied = open;
@@ -130,7 +130,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
 
     /// <summary>The deletion is complete: every command of it was answered.</summary>
     /// <param name="open">The version open then.</param>
-    public void Discarded(Version open)
+    public void Discarded(VersionNumber open)
     {
         if (!_discarding) return;
         _discarded = open;
@@ -138,7 +138,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     }
 
     /// <summary>The cluster's recorded cut, in this world-line.</summary>
-    public void CutRecorded(Version cut, List<MoveEffect> effects)
+    public void CutRecorded(VersionNumber cut, List<MoveEffect> effects)
     {
         if (Row.Loser != self || Row.State is not (MoveState.Landed or MoveState.Cancelled)) return;
         bool mayDiscard = Row.State == MoveState.Cancelled || cut >= Row.Landed || mutation == MoveMutation.DiscardsBeforeCut;
@@ -149,7 +149,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
         }
         else if (_pending is null && (_gone <= cut || (_gone is not null && mutation == MoveMutation.FinishesBeforeCut)))
         {
-            Write(MoveState.Finished, Version.Zero, effects);
+            Write(MoveState.Finished, VersionNumber.Zero, effects);
         }
     }
 
@@ -161,7 +161,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
 
     private bool IsCopied => _copied is not null && (_copiedOf == Row.Changed || mutation == MoveMutation.CopiesForAnyRow);
 
-    private void Land(Version? version, List<MoveEffect> effects)
+    private void Land(VersionNumber? version, List<MoveEffect> effects)
     {
         if (version is not { } landing || !IsNew || Row.State != MoveState.Leaving || _pending is not null || !IsCopied) return;
         if (landing > Row.Boundary || mutation == MoveMutation.LandsAnywhere) Write(MoveState.Landed, landing, effects);
@@ -169,10 +169,10 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
 
     private void TakeBack(List<MoveEffect> effects)
     {
-        if (IsOld && Row.State == MoveState.Leaving && !_ready && _pending is null) Write(MoveState.Planned, Version.Zero, effects);
+        if (IsOld && Row.State == MoveState.Leaving && !_ready && _pending is null) Write(MoveState.Planned, VersionNumber.Zero, effects);
     }
 
-    private void Write(MoveState next, Version version, List<MoveEffect> effects)
+    private void Write(MoveState next, VersionNumber version, List<MoveEffect> effects)
     {
         _pending = new(Row.Id, worldLine, Row.Changed, Row.State, next, version, self, epoch);
         effects.Add(new(MoveEffectKind.Write, Row, _pending.Value));

@@ -11,8 +11,8 @@
 // - All table reads, answers and cuts may be late, doubled or lost. A process starts with nothing but the table.
 // - When the shard has been restored into a world-line the caller stops what it does for moves, then calls EnterWorldLine.
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Ownership;
 
@@ -40,7 +40,7 @@ public sealed class ShardOwnership
         _self = self;
         _epoch = epoch;
         _mutation = mutation;
-        _cut = new(worldLine, Version.Zero);
+        _cut = new(worldLine, VersionNumber.Zero);
         Served = new(self, null);
     }
 
@@ -67,7 +67,7 @@ public sealed class ShardOwnership
     {
         ArgumentNullException.ThrowIfNull(effects);
         if (worldLine <= _cut.WorldLine) return;
-        _cut = new(worldLine, Version.Zero);
+        _cut = new(worldLine, VersionNumber.Zero);
         _moves.Clear();
         Follow(effects);
     }

@@ -1,7 +1,7 @@
 // What is known when a shard starts, or finds its store gone: the input of RecoveryPlan.
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Recovery;
 
@@ -92,12 +92,12 @@ public sealed record RecoveryFacts
 /// <param name="Version">Which one.</param>
 /// <param name="GoesOn">Whether the administrator has said that the shard goes on from it. Otherwise that is still to be decided.</param>
 /// <param name="Begun">The world-line that an earlier start was about to begin with it; number 0: none was.</param>
-public readonly record struct RestoredState(Version Version, bool GoesOn, WorldLine Begun);
+public readonly record struct RestoredState(VersionNumber Version, bool GoesOn, WorldLine Begun);
 
 /// <summary>Where a world-line branched off the one before.</summary>
 /// <param name="WorldLine">Its number.</param>
 /// <param name="Branch">The last version of the world-line before that is part of it.</param>
-public readonly record struct WorldLineBranch(WorldLine WorldLine, Version Branch);
+public readonly record struct WorldLineBranch(WorldLine WorldLine, VersionNumber Branch);
 
 /// <summary>Which versions of an older world-line are still part of the current one.</summary>
 public static class WorldLineBranches
@@ -105,11 +105,11 @@ public static class WorldLineBranches
     /// <summary>The last version of a world-line that every later branch kept; what lies above is void (invariant I5).</summary>
     /// <param name="of">The world-line that wrote the versions.</param>
     /// <param name="branches">All world-lines of the metadata, in any order.</param>
-    public static Version LastValid(WorldLine of, IEnumerable<WorldLineBranch> branches)
+    public static VersionNumber LastValid(WorldLine of, IEnumerable<WorldLineBranch> branches)
     {
-        Version last = new(long.MaxValue);
+        VersionNumber last = new(long.MaxValue);
         foreach (WorldLineBranch b in branches)
-            if (b.WorldLine > of) last = Version.Min(last, b.Branch);
+            if (b.WorldLine > of) last = VersionNumber.Min(last, b.Branch);
         return last;
     }
 }
@@ -133,7 +133,7 @@ public abstract record RecoveryDecision
 
     /// <summary>Adopt the store's data by a checkpoint while it serves; the log begins there. If a world-line is given it has
     /// to be started first, at the branch: the data is not the history that the cluster had.</summary>
-    public sealed record TakeOverByCheckpoint(WorldLine? NewWorldLine, Version Branch) : RecoveryDecision;
+    public sealed record TakeOverByCheckpoint(WorldLine? NewWorldLine, VersionNumber Branch) : RecoveryDecision;
 
     /// <summary>Write the content of an older version as the next one: bring the store to that content, begin a world-line at the branch,
     /// and let what is kept begin anew with it. Nothing is taken back: version numbers and cuts go on from where they were.</summary>
@@ -141,7 +141,7 @@ public abstract record RecoveryDecision
     /// <param name="Version">Whose content it is.</param>
     /// <param name="Branch">The last version that is proved. The branch is there, or where the other shards have it.</param>
     /// <param name="Begins">Whether the world-line has to be started first; if not, it branches there.</param>
-    public sealed record GoOnFrom(WorldLine WorldLine, Version Version, Version Branch, bool Begins) : RecoveryDecision;
+    public sealed record GoOnFrom(WorldLine WorldLine, VersionNumber Version, VersionNumber Branch, bool Begins) : RecoveryDecision;
 
     /// <summary>Bring the store back to a boundary of the log, in another world-line.</summary>
     /// <param name="WorldLine">The world-line that begins there.</param>

@@ -1,8 +1,8 @@
 // Decides how a shard goes on at a start or after a failure (design, sections 5 and 7; invariants I3 and I5). Pure: the same
 // facts give the same decision. What must never happen: data of unknown origin overwritten unasked, a recovery below the
 // recorded cut, a continuation of an abandoned world-line.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Recovery;
 
@@ -30,14 +30,14 @@ public static class RecoveryPlan
                 + "Nothing was changed. Give it another Redis, or empty this one (FLUSHALL) if its data is of no use.");
         }
 
-        Version at = facts.Recorded.Version;
-        if (facts.Log is { } log && log.Last.WorldLine == facts.Recorded.WorldLine) at = Version.Max(at, log.Last.Version);
+        VersionNumber at = facts.Recorded.Version;
+        if (facts.Log is { } log && log.Last.WorldLine == facts.Recorded.WorldLine) at = VersionNumber.Max(at, log.Last.Version);
         return new RecoveryDecision.BeginToJoin(new(facts.Recorded.WorldLine, at));
     }
 
     private static RecoveryDecision WithoutLog(RecoveryFacts facts)
     {
-        if (facts.Recorded.Version > Version.Zero)
+        if (facts.Recorded.Version > VersionNumber.Zero)
             return BelowCut(facts, "its version log is empty");
         if (facts.Situation == StoreSituation.Empty) return new RecoveryDecision.FirstStartEmpty();
         if (facts.Seed == SeedChoice.FromLog)
@@ -47,7 +47,7 @@ public static class RecoveryPlan
                 + $"Start without --seed to take over the data of {facts.Store}, or give the data directory (--data) that holds the log.");
         }
 
-        return new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero);
+        return new RecoveryDecision.TakeOverByCheckpoint(null, VersionNumber.Zero);
     }
 
     private static RecoveryDecision WithLog(RecoveryFacts facts, LogEvidence log)

@@ -3,7 +3,6 @@
 // them, and neither machine ever touches a byte.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Replication;
 
@@ -12,7 +11,7 @@ namespace Slogger.Core.Replication;
 /// <param name="WorldLine">The timeline that the log is in.</param>
 /// <param name="Offset">Bytes of history below it.</param>
 /// <param name="Closed">The last version closed.</param>
-public readonly record struct LogIndex(WorldLine WorldLine, long Offset, Version Closed) : IComparable<LogIndex>
+public readonly record struct LogIndex(WorldLine WorldLine, long Offset, VersionNumber Closed) : IComparable<LogIndex>
 {
     /// <summary>The last version closed, as a point of history.</summary>
     public WorldPoint Point => new(WorldLine, Closed);
@@ -52,7 +51,7 @@ public readonly record struct LogIndex(WorldLine WorldLine, long Offset, Version
 /// <param name="WorldLine">The one that begins.</param>
 /// <param name="Version">The last version that it keeps.</param>
 /// <param name="Offset">Bytes of history that it keeps.</param>
-public readonly record struct LogBranch(WorldLine WorldLine, Version Version, long Offset)
+public readonly record struct LogBranch(WorldLine WorldLine, VersionNumber Version, long Offset)
 {
     /// <summary>How many a log remembers at most, the newest: of what lies before them it cannot say what was kept.</summary>
     public const int KeptMax = 64;

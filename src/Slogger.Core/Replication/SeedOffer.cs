@@ -1,7 +1,7 @@
 // The sender's rules for a copy of its store: when one that was taken may be offered, whether one that was offered is of any use still, and
 // when it has done its work. What the sender's log needs of the copy's offset is kept for as long (SeedTransfer).
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Replication;
 
@@ -27,7 +27,7 @@ public readonly record struct SeedTaken(WorldLine Line, StreamHistory History)
     /// <param name="history">The log's history.</param>
     /// <param name="durable">Up to where the log is durable.</param>
     /// <param name="floor">The first version that ends at or behind the copy's offset; null: none has ended yet.</param>
-    public SeedVerdict Look(StreamHistory history, in LogIndex durable, Version? floor) =>
+    public SeedVerdict Look(StreamHistory history, in LogIndex durable, VersionNumber? floor) =>
         durable.WorldLine != Line || history != History ? SeedVerdict.Void
         : floor <= durable.Closed ? SeedVerdict.Offered
         : SeedVerdict.Waits;

@@ -9,8 +9,8 @@
 // - Calls are serialised; the log is told of in order: Appended and Branched as it goes on, Synced when it is durable.
 // - Effects are performed in order. Tick comes at least every few milliseconds, and after Appended, Synced and CutRecorded.
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Replication;
 
@@ -59,7 +59,7 @@ public sealed class Shipper
     private WorldPoint _cutSent;
     private readonly Queue<LogIndex> _unconfirmed = new();   // ends of pieces that were sent, and are not durable here
     // the last version that the receiver can take in: with the piece that ends it, or a later one, durable here
-    private Version _confirmed;
+    private VersionNumber _confirmed;
     private bool _owesDurable;         // a cut was sent, and what it covers could not be taken in yet
     private LogIndex _backTo;          // where a nack has had it go back to, and when
     private long _backUs = long.MinValue / 2;
@@ -359,7 +359,7 @@ public sealed class Shipper
         effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs)));
     }
 
-    private Version Confirm()
+    private VersionNumber Confirm()
     {
         while (_unconfirmed.TryPeek(out LogIndex to) && to <= Durable)
         {

@@ -63,5 +63,5 @@ public readonly record struct ExceptionRange(SequenceRange Range, ExceptionKind 
 /// <param name="Lost">Operations behind the last survivor that are undone, or will never be executed.</param>
 /// <param name="Uncertain">Operations behind the last survivor whose fate cannot be told.</param>
 public sealed record ClientRollback(
-    WorldLine WorldLine, Sequence Survived, ImmutableArray<ExceptionRange> Exceptions,
+    WorldLine WorldLine, SequenceNumber Survived, ImmutableArray<ExceptionRange> Exceptions,
     ImmutableArray<SequenceRange> Lost, ImmutableArray<SequenceRange> Uncertain);

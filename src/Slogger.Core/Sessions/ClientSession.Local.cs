@@ -3,8 +3,8 @@
 // had to follow: that the shard's version was no earlier than what their caller had seen is checked where they are executed.
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Sessions;
 
@@ -20,14 +20,14 @@ public sealed partial class ClientSession
     /// <param name="count">How many; at least 1.</param>
     /// <param name="version">In which version.</param>
     /// <exception cref="BrokenInvariantException">The session is in another world-line.</exception>
-    public void OnExecutedHere(ShardId shard, WorldLine line, long count, Version version)
+    public void OnExecutedHere(ShardId shard, WorldLine line, long count, VersionNumber version)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(count, 1);
-        if (line != WorldLine || version <= Version.Zero)
+        if (line != WorldLine || version <= VersionNumber.Zero)
             throw new BrokenInvariantException(
                 $"I5: session {Id}, in world-line {WorldLine}, has executed operations in version {version} of world-line {line}.");
         ViewOf(shard).IsUsed = true;
-        Sequence first = new(Begun.Number + 1);
+        SequenceNumber first = new(Begun.Number + 1);
         Begun = new(Begun.Number + count);
         // They are done, so they are kept in any case; there is one run more for each version of the shard at most.
         if (RunCount >= _options.RunsMax) MergeRuns();

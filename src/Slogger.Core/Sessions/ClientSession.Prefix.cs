@@ -1,14 +1,14 @@
 // The committed prefix and its exceptions (DPR, sections 2 and 5.4; invariant I2), and the runs that it is made of.
 using System.Runtime.InteropServices;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Sessions;
 
 public sealed partial class ClientSession
 {
     private readonly List<ExceptionRange> _exceptions = [];
-    private Version _uniformCut;
+    private VersionNumber _uniformCut;
 
     /// <summary>How many lost and uncertain ranges are not remembered any more, the oldest first. They were reported once,
     /// by <see cref="OnConnectionLost"/> or <see cref="ClientRollback"/>.</summary>
@@ -16,7 +16,7 @@ public sealed partial class ClientSession
 
     /// <summary>The cluster committed up to a point at every shard. Points of another world-line are ignored.</summary>
     /// <returns>The committed prefix.</returns>
-    public Sequence OnCommitted(WorldPoint uniform)
+    public SequenceNumber OnCommitted(WorldPoint uniform)
     {
         if (uniform.WorldLine != WorldLine && !Is(ClientMutation.AnyWorldLineCommits)) return Committed;
         if (uniform.Version <= _uniformCut) return Committed;
@@ -29,7 +29,7 @@ public sealed partial class ClientSession
     /// <param name="worldLine">The cut's timeline.</param>
     /// <param name="byShard">The version of each shard, by number; shards beyond the end have nothing committed.</param>
     /// <returns>The committed prefix.</returns>
-    public Sequence OnCommitted(WorldLine worldLine, ReadOnlySpan<Version> byShard)
+    public SequenceNumber OnCommitted(WorldLine worldLine, ReadOnlySpan<VersionNumber> byShard)
     {
         if (worldLine != WorldLine && !Is(ClientMutation.AnyWorldLineCommits)) return Committed;
         bool moved = false;
@@ -46,11 +46,11 @@ public sealed partial class ClientSession
     }
 
     /// <summary>The largest version of what was answered and is not known to be committed; zero if there is nothing such.</summary>
-    public Version Uncommitted
+    public VersionNumber Uncommitted
     {
         get
         {
-            Version largest = Version.Zero;
+            VersionNumber largest = VersionNumber.Zero;
             for (int i = 0; i < _answered.Count; i++)
                 if (_answered[i].Upper > largest && !IsCovered(_answered[i])) largest = _answered[i].Upper;
             return largest;
@@ -99,20 +99,20 @@ public sealed partial class ClientSession
     private bool IsCovered(in Run run) =>
         run.Upper <= (run.Shard == Run.SeveralShards ? CutBounds().Lowest : CutOf(run.Shard));
 
-    private Version CutOf(int shard) => Version.Max(_uniformCut, _shards[shard].Cut);
+    private VersionNumber CutOf(int shard) => VersionNumber.Max(_uniformCut, _shards[shard].Cut);
 
     /// <summary>The lowest and highest cut of the shards that this session uses.</summary>
-    private (Version Lowest, Version Highest) CutBounds()
+    private (VersionNumber Lowest, VersionNumber Highest) CutBounds()
     {
-        (Version lowest, Version highest) = (new(long.MaxValue), _uniformCut);
+        (VersionNumber lowest, VersionNumber highest) = (new(long.MaxValue), _uniformCut);
         for (int s = 0; s < _shards.Length; s++)
         {
             if (!_shards[s].IsUsed) continue;
-            lowest = Version.Min(lowest, CutOf(s));
-            highest = Version.Max(highest, CutOf(s));
+            lowest = VersionNumber.Min(lowest, CutOf(s));
+            highest = VersionNumber.Max(highest, CutOf(s));
         }
 
-        return (Version.Min(lowest, highest), highest);
+        return (VersionNumber.Min(lowest, highest), highest);
     }
 
     /// <summary>Puts a run into its place among the answered ones, as part of a neighbour if it continues it.</summary>
@@ -153,14 +153,14 @@ public sealed partial class ClientSession
 
     // What is uncertain was listed as such, and must not be listed again with its neighbour.
     private static bool MayMerge(in Run a, in Run b) =>
-        AreNeighbours(a, b) && (a.Upper == Version.Zero) == (b.Upper == Version.Zero);
+        AreNeighbours(a, b) && (a.Upper == VersionNumber.Zero) == (b.Upper == VersionNumber.Zero);
 
     private Run Merged(in Run a, in Run b) => new()
     {
         First = a.First,
         Last = b.Last,
-        Lower = Version.Min(a.Lower, b.Lower),
-        Upper = Is(ClientMutation.MergedCommitsEarly) ? a.Upper : Version.Max(a.Upper, b.Upper),
+        Lower = VersionNumber.Min(a.Lower, b.Lower),
+        Upper = Is(ClientMutation.MergedCommitsEarly) ? a.Upper : VersionNumber.Max(a.Upper, b.Upper),
         Shard = a.Shard == b.Shard || Is(ClientMutation.MergedIsOfOneShard) ? a.Shard : Run.SeveralShards,
     };
 

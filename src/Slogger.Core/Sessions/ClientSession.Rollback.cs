@@ -1,8 +1,8 @@
 // What a recovery did to the session (DPR, sections 2, 4.2 and 5.4; invariants I1, I2 and I3).
 using System.Collections.Immutable;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Sessions;
 
@@ -31,7 +31,7 @@ public sealed partial class ClientSession
     /// <returns>As with one version.</returns>
     /// <exception cref="ArgumentException">A shard is missing that the session has used.</exception>
     /// <exception cref="BrokenInvariantException">The branch does not hold what was reported as committed.</exception>
-    public ClientRollback? OnRollback(WorldLine abandoned, WorldLine next, ReadOnlySpan<Version> byShard)
+    public ClientRollback? OnRollback(WorldLine abandoned, WorldLine next, ReadOnlySpan<VersionNumber> byShard)
     {
         if (!IsNews(abandoned, next)) return null;
         for (int s = byShard.Length; s < _shards.Length; s++)
@@ -46,7 +46,7 @@ public sealed partial class ClientSession
     private bool IsNews(WorldLine abandoned, WorldLine next) =>
         (abandoned == WorldLine || Is(ClientMutation.AnyBranchCounts)) && next > WorldLine;
 
-    private void CheckBranch(WorldLine next, int shard, Version branch)
+    private void CheckBranch(WorldLine next, int shard, VersionNumber branch)
     {
         _ = ViewOf(new(shard));
         if (branch >= CutOf(shard)) return;
@@ -59,15 +59,15 @@ public sealed partial class ClientSession
     private ClientRollback Settle(WorldLine next)
     {
         List<ExceptionRange> gone = [];
-        (Version lowest, Version highest) = CutBounds();
-        Sequence survived = Committed;
+        (VersionNumber lowest, VersionNumber highest) = CutBounds();
+        SequenceNumber survived = Committed;
         int p = 0, a = 0;
         while (p < _pending.Count || a < _answered.Count)
         {
             bool unanswered = a == _answered.Count || (p < _pending.Count && _pending[p].First < _answered[a].First);
             Run run = unanswered ? _pending[p++] : _answered[a++];
-            if (!unanswered && run.Upper == Version.Zero) continue; // reported as uncertain already
-            Version last = run.Shard == Run.SeveralShards ? highest : CutOf(run.Shard);
+            if (!unanswered && run.Upper == VersionNumber.Zero) continue; // reported as uncertain already
+            VersionNumber last = run.Shard == Run.SeveralShards ? highest : CutOf(run.Shard);
             if (Survives(run, unanswered)) survived = run.Last > survived ? run.Last : survived;
             else if (run.Lower > last || (unanswered && Is(ClientMutation.UnansweredIsLost))) Extend(gone, run.Range, ExceptionKind.Lost);
             else Extend(gone, run.Range, ExceptionKind.Uncertain);
@@ -95,7 +95,7 @@ public sealed partial class ClientSession
         return IsCovered(run) || (Is(ClientMutation.LowerBoundSurvives) && run.Lower <= CutBounds().Highest);
     }
 
-    private static ImmutableArray<SequenceRange> Behind(Sequence survived, List<ExceptionRange> gone, ExceptionKind kind) =>
+    private static ImmutableArray<SequenceRange> Behind(SequenceNumber survived, List<ExceptionRange> gone, ExceptionKind kind) =>
         [.. gone.Where(g => g.Kind == kind && g.Range.First > survived).Select(g => g.Range)];
 
     private static void Extend(List<ExceptionRange> ranges, SequenceRange next, ExceptionKind kind)

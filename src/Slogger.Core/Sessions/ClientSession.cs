@@ -21,8 +21,8 @@
 // Operations that will never be answered become a run of version 0: uncertain, and every cut passes over it.
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Sessions;
 
@@ -70,16 +70,16 @@ public sealed partial class ClientSession
     public WorldLine WorldLine { get; private set; }
 
     /// <summary>The last operation begun.</summary>
-    public Sequence Begun { get; private set; }
+    public SequenceNumber Begun { get; private set; }
 
     /// <summary>How many operations are unanswered, and may still be answered.</summary>
     public int Unanswered { get; private set; }
 
     /// <summary>Every operation up to here is committed, except those that <see cref="CopyExceptions"/> lists. Never decreases.</summary>
-    public Sequence Committed { get; private set; }
+    public SequenceNumber Committed { get; private set; }
 
     /// <summary>Vs: the largest version seen; what begins now is executed in no earlier one. Source: DPR, section 3.2.</summary>
-    public Version AtLeast { get; private set; }
+    public VersionNumber AtLeast { get; private set; }
 
     /// <summary>How many batches and runs are kept; at most <see cref="ClientSessionOptions.RunsMax"/>.</summary>
     public int RunCount => _pending.Count + _answered.Count;
@@ -111,10 +111,10 @@ public sealed partial class ClientSession
     /// <param name="shard">Which.</param>
     /// <param name="first">The number of the batch's first operation.</param>
     /// <param name="reply">The answer. Its cut is taken in too.</param>
-    public ReplyOutcome OnReply(ShardId shard, Sequence first, in BatchReply reply)
+    public ReplyOutcome OnReply(ShardId shard, SequenceNumber first, in BatchReply reply)
     {
         if (reply.WorldLine < WorldLine) return ReplyOutcome.Ignored;
-        if (reply.WorldLine > WorldLine || first <= Sequence.None || first > Begun) return ReplyOutcome.Invalid;
+        if (reply.WorldLine > WorldLine || first <= SequenceNumber.None || first > Begun) return ReplyOutcome.Invalid;
         int place = _pending.PlaceOf(first);
         if (place == _pending.Count || _pending[place].First != first) return ReplyOutcome.Ignored;
         Run batch = _pending[place];
@@ -137,7 +137,7 @@ public sealed partial class ClientSession
     /// <param name="latest">A version in which that had been done. They may have been executed in earlier ones: after a recovery to
     /// a version in between they are uncertain.</param>
     /// <exception cref="BrokenInvariantException">The version is below what the session had seen when a batch began.</exception>
-    public void OnExecuted(ShardId shard, Sequence last, Version latest)
+    public void OnExecuted(ShardId shard, SequenceNumber last, VersionNumber latest)
     {
         for (int i = 0; i < _pending.Count;)
         {
@@ -148,7 +148,7 @@ public sealed partial class ClientSession
                 continue;
             }
 
-            if (latest < Version.Max(batch.Lower, Version.Zero.Next))
+            if (latest < VersionNumber.Max(batch.Lower, VersionNumber.Zero.Next))
                 throw new BrokenInvariantException(
                     $"I1: session {Id}: shard {shard} says that {batch.Range} was executed up to version {latest}, although version "
                         + $"{batch.Lower} had been seen before.");
@@ -184,7 +184,7 @@ public sealed partial class ClientSession
             _pending.RemoveRange(i, 1);
             Unanswered -= (int)batch.Range.Count;
             Extend(uncertain, batch.Range);
-            batch.Lower = batch.Upper = Version.Zero;
+            batch.Lower = batch.Upper = VersionNumber.Zero;
             InsertRun(batch);
         }
 
@@ -196,7 +196,7 @@ public sealed partial class ClientSession
     private static bool Fits(in Run batch, ReadOnlySpan<VersionRun> versions)
     {
         long count = 0;
-        Version atLeast = Version.Max(batch.Lower, Version.Zero.Next);
+        VersionNumber atLeast = VersionNumber.Max(batch.Lower, VersionNumber.Zero.Next);
         foreach (VersionRun run in versions)
         {
             // A version below the header's bound breaks the rule that recovery rests on; and an open version never goes back.
@@ -212,7 +212,7 @@ public sealed partial class ClientSession
     /// <returns>Whether the known cut holds some of it.</returns>
     private bool Complete(in Run batch, ReadOnlySpan<VersionRun> versions)
     {
-        (Version lowest, Version highest) = (versions[0].Version, versions[^1].Version);
+        (VersionNumber lowest, VersionNumber highest) = (versions[0].Version, versions[^1].Version);
         Saw(batch.Shard, highest);
         Run run = batch;
         if (RunCount + versions.Length > _options.RunsMax)
@@ -235,9 +235,9 @@ public sealed partial class ClientSession
         return lowest <= CutOf(batch.Shard);
     }
 
-    private void Saw(int shard, Version version)
+    private void Saw(int shard, VersionNumber version)
     {
-        if (!Is(ClientMutation.SeenIsForgotten)) AtLeast = Version.Max(AtLeast, version);
+        if (!Is(ClientMutation.SeenIsForgotten)) AtLeast = VersionNumber.Max(AtLeast, version);
         ref ShardView view = ref _shards[shard];
         if (version <= view.Seen) return;
         view.Seen = version;
@@ -278,8 +278,8 @@ public sealed partial class ClientSession
     /// <summary>What the session knows of a shard, in the current world-line.</summary>
     private struct ShardView
     {
-        public Version Cut;            // committed at this shard
-        public Version Seen;           // the largest version of an answer
+        public VersionNumber Cut;            // committed at this shard
+        public VersionNumber Seen;           // the largest version of an answer
         public long SeenAt;            // when that was learned, in counts of _learned
         public long ToldUpTo;          // what was learned up to here is in the headers that this shard was sent
         public bool IsUsed;            // a batch was begun at it

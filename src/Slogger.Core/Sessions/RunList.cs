@@ -1,8 +1,8 @@
 // The two lists of a client session, in the order of the operations: what is not answered, and what is answered and not
 // committed. Little is ever in them, additions come at the end and removals mostly at the start: an array with a moving
 // head, which allocates nothing once it is as large as it has to be.
-using Version = Slogger.Core.Versions.Version;
 
+using Slogger.Core.Versions;
 namespace Slogger.Core.Sessions;
 
 /// <summary>Consecutive operations with one fate: those of an unanswered batch, or answered ones that were executed no
@@ -12,10 +12,10 @@ internal struct Run
     /// <summary>The shard of a run that was merged from runs of several.</summary>
     public const int SeveralShards = -1;
 
-    public Sequence First;
-    public Sequence Last;
-    public Version Lower;
-    public Version Upper;
+    public SequenceNumber First;
+    public SequenceNumber Last;
+    public VersionNumber Lower;
+    public VersionNumber Upper;
     public int Shard;
 
     public readonly SequenceRange Range => new(First, Last);
@@ -31,7 +31,7 @@ internal sealed class RunList
     public ref Run this[int i] => ref _items[_head + i];
 
     /// <summary>How many runs start before an operation: the place of a run that starts there.</summary>
-    public int PlaceOf(Sequence first)
+    public int PlaceOf(SequenceNumber first)
     {
         int low = 0, high = Count;
         if (high > 0 && this[high - 1].First < first) return high;

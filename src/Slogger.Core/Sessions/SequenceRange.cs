@@ -1,10 +1,10 @@
 namespace Slogger.Core.Sessions;
 
 /// <summary>Consecutive operations of a session, both ends included. Empty if Last is before First.</summary>
-public readonly record struct SequenceRange(Sequence First, Sequence Last)
+public readonly record struct SequenceRange(SequenceNumber First, SequenceNumber Last)
 {
     /// <summary>No operation.</summary>
-    public static readonly SequenceRange Empty = new(new(1), Sequence.None);
+    public static readonly SequenceRange Empty = new(new(1), SequenceNumber.None);
 
     /// <summary>How many operations.</summary>
     public long Count => Math.Max(0, Last.Number - First.Number + 1);

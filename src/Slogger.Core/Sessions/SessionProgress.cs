@@ -10,8 +10,8 @@
 //
 // If more entries pile up than fit (SQL down for long, thousands of versions without commit), the oldest are merged two and
 // two: they commit a little later and would be listed as uncertain if a recovery fell between them; never wrongly as safe.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Sessions;
 
@@ -20,7 +20,7 @@ namespace Slogger.Core.Sessions;
 /// stays so.</param>
 /// <param name="Uncertain">Operations whose fate cannot be told.</param>
 /// <param name="Lost">Operations that are undone, or were never executed.</param>
-public readonly record struct RollbackOutcome(Sequence Survived, SequenceRange Uncertain, SequenceRange Lost);
+public readonly record struct RollbackOutcome(SequenceNumber Survived, SequenceRange Uncertain, SequenceRange Lost);
 
 /// <summary>An operation range that is not part of the committed prefix although the prefix passes over it.</summary>
 /// <param name="Range">The operations.</param>
@@ -31,7 +31,7 @@ public readonly record struct SessionException(SequenceRange Range, bool IsLost)
 public sealed class SessionProgress
 {
     /// <summary>The upper bound of what is not answered yet.</summary>
-    private static readonly Version Unknown = new(long.MaxValue);
+    private static readonly VersionNumber Unknown = new(long.MaxValue);
 
     /// <summary>How many exceptions are remembered one by one; older ones are merged.</summary>
     public const int ExceptionsMax = 16;
@@ -68,13 +68,13 @@ public sealed class SessionProgress
     public WorldLine WorldLine { get; private set; }
 
     /// <summary>The last operation forwarded.</summary>
-    public Sequence Forwarded { get; private set; }
+    public SequenceNumber Forwarded { get; private set; }
 
     /// <summary>The last operation answered; answers come in order.</summary>
-    public Sequence Answered { get; private set; }
+    public SequenceNumber Answered { get; private set; }
 
     /// <summary>Every operation up to here is committed, except what <see cref="Exceptions"/> lists.</summary>
-    public Sequence Committed { get; private set; }
+    public SequenceNumber Committed { get; private set; }
 
     /// <summary>What was lost or left uncertain so far; oldest first, at most <see cref="ExceptionsMax"/> (when there are
     /// more, the oldest are merged into wider uncertain ranges).</summary>
@@ -87,22 +87,22 @@ public sealed class SessionProgress
     /// <param name="count">How many; at least 1.</param>
     /// <param name="version">The shard's open version; never less than before.</param>
     /// <returns>The number of the last of them.</returns>
-    public Sequence OnForwarded(int count, Version version) => Append(count, version, version);
+    public SequenceNumber OnForwarded(int count, VersionNumber version) => Append(count, version, version);
 
     /// <summary>Operations were forwarded whose version is known only when they are answered (blocked, or behind a
     /// blocked one).</summary>
     /// <param name="count">How many; at least 1.</param>
     /// <param name="lower">The shard's lowest version.</param>
     /// <returns>The number of the last of them.</returns>
-    public Sequence OnForwardedOpenEnded(int count, Version lower) => Append(count, lower, Unknown);
+    public SequenceNumber OnForwardedOpenEnded(int count, VersionNumber lower) => Append(count, lower, Unknown);
 
     /// <summary>The next operations were answered, in order.</summary>
     /// <param name="count">How many.</param>
     /// <param name="upper">The shard's open version now; only used for operations forwarded open-ended.</param>
     /// <exception cref="InvalidOperationException">More answers than operations: the pairing is broken.</exception>
-    public void OnAnswered(int count, Version upper)
+    public void OnAnswered(int count, VersionNumber upper)
     {
-        Sequence upTo = new(Answered.Number + count);
+        SequenceNumber upTo = new(Answered.Number + count);
         if (count < 0 || upTo > Forwarded)
             throw new InvalidOperationException($"Operation {upTo} was answered, but only {Forwarded} were forwarded.");
         if (_openEnded > 0) Resolve(upTo, upper);
@@ -148,7 +148,7 @@ public sealed class SessionProgress
         while (_count > 0 && At(_count - 1).Last > Answered)
         {
             ref Entry tail = ref At(_count - 1);
-            Sequence first = FirstOf(_count - 1);
+            SequenceNumber first = FirstOf(_count - 1);
             if (first <= Answered)
             {
                 tail.Last = Answered;
@@ -167,13 +167,13 @@ public sealed class SessionProgress
 
     /// <summary>The shard committed up to a point. Points of another world-line are ignored.</summary>
     /// <returns>The committed prefix.</returns>
-    public Sequence OnCommitted(WorldPoint point)
+    public SequenceNumber OnCommitted(WorldPoint point)
     {
         if (point.WorldLine != WorldLine && _mutation != SessionMutation.AnyWorldLineCommits) return Committed;
         while (_count > 0)
         {
             ref Entry head = ref At(0);
-            Version needed = _mutation == SessionMutation.LowerBoundCommits ? head.Lower : head.Upper;
+            VersionNumber needed = _mutation == SessionMutation.LowerBoundCommits ? head.Lower : head.Upper;
             // Committed means answered too: the marker's answer came behind all answers of its version.
             if (needed > point.Version || head.Last > Answered) break;
             Committed = head.Last;
@@ -190,20 +190,20 @@ public sealed class SessionProgress
 
     /// <summary>Which version has to be committed for everything up to an operation to be committed.</summary>
     /// <returns>False if it is not known yet: an operation among them is not answered and open-ended.</returns>
-    public bool TryVersionNeededFor(Sequence sequence, out Version version)
+    public bool TryVersionNeededFor(SequenceNumber sequence, out VersionNumber version)
     {
-        version = Version.Zero;
-        for (int i = 0; i < _count && FirstOf(i) <= sequence; i++) version = Version.Max(version, At(i).Upper);
+        version = VersionNumber.Zero;
+        for (int i = 0; i < _count && FirstOf(i) <= sequence; i++) version = VersionNumber.Max(version, At(i).Upper);
         return version != Unknown;
     }
 
     /// <summary>A new world-line started: says what became of every operation, and goes on in it.</summary>
     /// <param name="next">The new world-line; branches of several may be folded into the lowest branch.</param>
     /// <param name="branch">The version that the store went back to.</param>
-    public RollbackOutcome OnRollback(WorldLine next, Version branch)
+    public RollbackOutcome OnRollback(WorldLine next, VersionNumber branch)
     {
         if (next <= WorldLine) throw new ArgumentOutOfRangeException(nameof(next), $"World-line {next} does not follow {WorldLine}.");
-        Sequence survived = Committed, maybe = Committed;
+        SequenceNumber survived = Committed, maybe = Committed;
         bool prefix = true;
         for (int i = 0; i < _count; i++)
         {
@@ -226,10 +226,10 @@ public sealed class SessionProgress
         return outcome;
     }
 
-    private Sequence Append(int count, Version lower, Version upper)
+    private SequenceNumber Append(int count, VersionNumber lower, VersionNumber upper)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(count, 1);
-        Sequence last = new(Forwarded.Number + count);
+        SequenceNumber last = new(Forwarded.Number + count);
         if (_count > 0)
         {
             ref Entry tail = ref At(_count - 1);
@@ -259,16 +259,16 @@ public sealed class SessionProgress
     }
 
     /// <summary>Gives the open-ended operations up to a number their upper bound, splitting the entry that it falls into.</summary>
-    private void Resolve(Sequence upTo, Version upper)
+    private void Resolve(SequenceNumber upTo, VersionNumber upper)
     {
         for (int i = 0; i < _count; i++)
         {
             if (At(i).Last <= Answered || At(i).Upper != Unknown) continue;
-            Sequence first = FirstOf(i);
+            SequenceNumber first = FirstOf(i);
             if (first > upTo) break;
             if (At(i).Last <= upTo)
             {
-                At(i).Upper = Version.Max(upper, At(i).Lower);
+                At(i).Upper = VersionNumber.Max(upper, At(i).Lower);
                 _openEnded--;
                 if (i > 0 && At(i - 1).Lower == At(i).Lower && At(i - 1).Upper == At(i).Upper)
                 {
@@ -299,7 +299,7 @@ public sealed class SessionProgress
                 }
             }
 
-            Entry resolved = new() { Last = upTo, Lower = At(i).Lower, Upper = Version.Max(upper, At(i).Lower) };
+            Entry resolved = new() { Last = upTo, Lower = At(i).Lower, Upper = VersionNumber.Max(upper, At(i).Lower) };
             _count++;
             for (int j = _count - 1; j > i; j--) At(j) = At(j - 1);
             At(i) = resolved;
@@ -324,7 +324,7 @@ public sealed class SessionProgress
         {
             Entry a = At(i), b = At(i + 1);
             if (a.Upper == Unknown && b.Upper == Unknown) _openEnded--;
-            Version upper = _mutation == SessionMutation.CoarseEarly ? a.Upper : Version.Max(a.Upper, b.Upper);
+            VersionNumber upper = _mutation == SessionMutation.CoarseEarly ? a.Upper : VersionNumber.Max(a.Upper, b.Upper);
             At(to++) = new() { Last = b.Last, Lower = a.Lower, Upper = upper };
         }
 
@@ -347,15 +347,15 @@ public sealed class SessionProgress
         _exceptions[_exceptionCount++] = new(range, isLost);
     }
 
-    private Sequence FirstOf(int i) => new((i == 0 ? Committed.Number : At(i - 1).Last.Number) + 1);
+    private SequenceNumber FirstOf(int i) => new((i == 0 ? Committed.Number : At(i - 1).Last.Number) + 1);
 
     private ref Entry At(int i) => ref _ring[(_head + i) & (_ring.Length - 1)];
 
     private struct Entry
     {
-        public Sequence Last;
-        public Version Lower;
-        public Version Upper;
+        public SequenceNumber Last;
+        public VersionNumber Lower;
+        public VersionNumber Upper;
     }
 }
 

@@ -14,7 +14,6 @@ using Slogger.Core.Sessions;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Shards;
 
@@ -37,7 +36,7 @@ public sealed record BatchGateOptions
 /// <param name="Grid">The cluster's clock grid.</param>
 /// <param name="Branches">Where the world-lines up to this one branched off; only looked at for a session of an older one.</param>
 public readonly record struct GateShard(
-    WorldLine WorldLine, Version Open, VersionGrid Grid, IReadOnlyCollection<WorldLineBranch> Branches)
+    WorldLine WorldLine, VersionNumber Open, VersionGrid Grid, IReadOnlyCollection<WorldLineBranch> Branches)
 {
     /// <summary>Until then the grid is known: what opens later may open sooner, by a stretch that the shard has not heard of. In
     /// microseconds since the Unix epoch.</summary>
@@ -77,7 +76,7 @@ public enum GateVerdict
 /// branched off. It counts for what was done in that world-line only, so the session has to be told which that is. With cuts
 /// of one version for each shard it needs the branches of all of them instead.</param>
 public readonly record struct GateDecision(
-    GateVerdict Verdict, HybridTimestamp Until = default, Version Version = default, WorldPoint Branch = default);
+    GateVerdict Verdict, HybridTimestamp Until = default, VersionNumber Version = default, WorldPoint Branch = default);
 
 /// <summary>Decides about batches and their replies. Immutable.</summary>
 public sealed class BatchGate
@@ -134,7 +133,7 @@ public sealed class BatchGate
     /// all that matters only where a version was opened before its time: at an ordered end.</summary>
     /// <param name="version">The highest version of the reply.</param>
     /// <param name="grid">The cluster's clock grid.</param>
-    public HybridTimestamp HoldReplyUntil(Version version, VersionGrid grid) =>
+    public HybridTimestamp HoldReplyUntil(VersionNumber version, VersionGrid grid) =>
         _mutation == GateMutation.OneClockHoldsNothing && _options.ClockErrorUs == 0 ? default
             : HybridTimestamp.Of(grid.StartOf(version) + _options.ClockErrorUs, 0);
 
@@ -151,7 +150,7 @@ public sealed class BatchGate
         Span<VersionRun> runs = executed.Span;
         int last = -1;
         long count = 0;
-        Version atLeast = header.AtLeast;
+        VersionNumber atLeast = header.AtLeast;
         foreach (VersionRun run in runs)
         {
             if (run.Version < atLeast)

@@ -3,8 +3,8 @@
 // replication stream, where its end is the version's boundary.
 using System.Buffers.Text;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Shards;
 
@@ -13,7 +13,7 @@ namespace Slogger.Core.Shards;
 /// <param name="Closed">The version it closes, with all before it that are still open.</param>
 /// <param name="Next">The version of what is forwarded after it.</param>
 /// <param name="Time">When it was sent.</param>
-public readonly record struct Marker(WorldLine WorldLine, Version Closed, Version Next, HybridTimestamp Time)
+public readonly record struct Marker(WorldLine WorldLine, VersionNumber Closed, VersionNumber Next, HybridTimestamp Time)
 {
     /// <summary>The longest payload, in bytes.</summary>
     public const int PayloadBytesMax = 83;

@@ -1,7 +1,6 @@
 // How versions are closed: by a marker if anything happened, in runs of empty versions if nothing did.
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Shards;
 
@@ -10,7 +9,7 @@ public sealed partial class ShardMachine
     private long _lastAppendUs;
     // in the present world-line, up to this version nothing has happened since the last boundary; and when that was seen
     private ShardStage _empty;
-    private Version _syncRequested;
+    private VersionNumber _syncRequested;
     private long _syncRequestedAtUs;
     private bool _unsyncedWrites;
 
@@ -21,10 +20,10 @@ public sealed partial class ShardMachine
             // Requests were forwarded at a time that may have another number in the grid that is to come.
             if (_mode == ShardMode.Stopping && _grid.VersionAt(_now.Microseconds) > LastKnown && !Is(ShardMutation.EndsLateVersionsEarly))
                 return;
-            Version slot = _mode == ShardMode.Stopping ? Version.Max(SlotAt(_now), LastForwarded().Next) : SlotAt(_now);
+            VersionNumber slot = _mode == ShardMode.Stopping ? VersionNumber.Max(SlotAt(_now), LastForwarded().Next) : SlotAt(_now);
             // All that is not closed yet is closed with it, up to the last version that this store can be restored to. The
             // label of what was forwarded last must be within, or the boundary would say less than it holds.
-            Version closed = RoundDown(slot.Previous);
+            VersionNumber closed = RoundDown(slot.Previous);
             bool covers = closed >= _open || (Is(ShardMutation.StrideIgnoresLabels) && closed > _last.Version);
             // The stride may have grown since that end was given out: what was forwarded up to it is not all in this version.
             if (_mode == ShardMode.Running && closed < _awaitedEnd && !Is(ShardMutation.LateEndIsNoMatter)) return;
@@ -40,7 +39,7 @@ public sealed partial class ShardMachine
             _empty = new(_open.Previous, _now);
         }
 
-        Version last = RoundDown(_open.Previous);
+        VersionNumber last = RoundDown(_open.Previous);
         // Others' commits wait for this shard's versions, and its clients for those of what they have read.
         bool due = _mode == ShardMode.Stopping || (_awaited && (_options.HasPeers || _forwardedIn > _last.Version))
             || _now.Microseconds - _lastAppendUs >= _options.EmptyRunIntervalUs;
@@ -49,10 +48,10 @@ public sealed partial class ShardMachine
 
     // An ordered end closes the version that is open before its time; one that is open beyond its time holds what others count to later
     // ones.
-    private Version LastForwarded()
+    private VersionNumber LastForwarded()
     {
         if (_awaitedEnd == default || Is(ShardMutation.EndsLateVersionsEarly)) return RoundUp(_open);
-        return RoundUp(Version.Max(_open, _awaitedEnd.Number == long.MaxValue ? _grid.VersionAt(_now.Microseconds) : _awaitedEnd));
+        return RoundUp(VersionNumber.Max(_open, _awaitedEnd.Number == long.MaxValue ? _grid.VersionAt(_now.Microseconds) : _awaitedEnd));
     }
 
     private void SendMarker(in Marker marker, ShardEffects effects)
@@ -85,7 +84,7 @@ public sealed partial class ShardMachine
 
     private void CountMarker(ShardEffects effects)
     {
-        _counted = Version.Max(_counted, _inFlight!.Value.Closed);
+        _counted = VersionNumber.Max(_counted, _inFlight!.Value.Closed);
         _inFlight = null;
         AdvanceCut(effects);
     }
@@ -98,7 +97,7 @@ public sealed partial class ShardMachine
         if (marker.Closed <= _last.Version || offset <= _last.Offset || offset > _catchUpTarget) return;
         AppendBoundary(marker, offset, database, effects);
         _counted = marker.Closed;
-        _open = _lowest = Version.Max(_open, marker.Next);
+        _open = _lowest = VersionNumber.Max(_open, marker.Next);
         _stageAnswered = _stageRead = new(marker.Closed, _now);
     }
 
@@ -117,7 +116,7 @@ public sealed partial class ShardMachine
 
     // Several versions are closed at one place: what was done in the later ones is there already, so only the last of them can
     // be restored to.
-    private void NoteGap(Version closed)
+    private void NoteGap(VersionNumber closed)
     {
         bool skipped = RoundDown(closed.Previous) > _last.Version || _floorIsNext;
         if (skipped && !Is(ShardMutation.GapIsNoFloor)) _floor = closed;
@@ -125,20 +124,20 @@ public sealed partial class ShardMachine
         AdaptStride(closed, skipped);
     }
 
-    private void AdaptStride(Version closed, bool skipped)
+    private void AdaptStride(VersionNumber closed, bool skipped)
     {
         if (!_options.HasPeers || _options.Mode != CommitMode.Log) return;
         if (_strides.Closed(closed, skipped)) _floor = closed;
         _stride = _strides.Stride;
     }
 
-    private void AppendEmptyRun(Version last, ShardEffects effects)
+    private void AppendEmptyRun(VersionNumber last, ShardEffects effects)
     {
         NoteEmptyRun(last, _now, effects);
         RequestSync(effects);
     }
 
-    private void NoteEmptyRun(Version last, HybridTimestamp time, ShardEffects effects)
+    private void NoteEmptyRun(VersionNumber last, HybridTimestamp time, ShardEffects effects)
     {
         _last = _last with { Version = last, Time = time };
         _lastAppendUs = _now.Microseconds;
@@ -175,7 +174,7 @@ public sealed partial class ShardMachine
         _stride = stride;
     }
 
-    private Version RoundDown(Version version) => new(version.Number - (version.Number % _stride));
+    private VersionNumber RoundDown(VersionNumber version) => new(version.Number - (version.Number % _stride));
 
-    private Version RoundUp(Version version) => RoundDown(new(version.Number + _stride - 1));
+    private VersionNumber RoundUp(VersionNumber version) => RoundDown(new(version.Number + _stride - 1));
 }

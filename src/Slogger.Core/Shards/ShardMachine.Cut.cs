@@ -1,21 +1,21 @@
 // How closed versions become durable, recorded, committed: each step only after the one before was reported back.
 using Slogger.Core.Cuts;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Shards;
 
 public sealed partial class ShardMachine
 {
-    private Version _counted;              // last version whose boundary counts: answered and read, or an empty run
-    private Version _durable;              // last version that the log reported durable
+    private VersionNumber _counted;              // last version whose boundary counts: answered and read, or an empty run
+    private VersionNumber _durable;              // last version that the log reported durable
 
     /// <summary>What this shard has durable: the newest that it may claim.</summary>
-    public WorldPoint Durable => new(_worldLine, Version.Min(_durable, _counted));
+    public WorldPoint Durable => new(_worldLine, VersionNumber.Min(_durable, _counted));
     private WorldPoint _recorded;          // what the metadata holds of this shard as durable
     private WorldPoint _committed;         // the recorded cut, as far as it is known here
-    private Version _branch;               // where this world-line began
+    private VersionNumber _branch;               // where this world-line began
     private WorldPoint? _recording;        // at most one record on its way; newer points wait and coalesce
     private long _retryAtUs = long.MinValue;
     private long _backoffUs;
@@ -126,7 +126,7 @@ public sealed partial class ShardMachine
     /// <param name="effects">Receives what is to be done.</param>
     /// <param name="until">For that of which version; by default of any. A step that does not come to it would only be in the way of the
     /// one that does.</param>
-    public void CommitAwaited(bool awaited, ShardEffects effects, Version until = default)
+    public void CommitAwaited(bool awaited, ShardEffects effects, VersionNumber until = default)
     {
         bool begins = awaited && !_awaited;
         _awaited = awaited;
@@ -138,7 +138,8 @@ public sealed partial class ShardMachine
     /// <summary>What is to be said of a version that is durable. Below the floor, the version itself is all that is sure to be
     /// restorable; of another world-line too.</summary>
     public DurableClaim ClaimOf(WorldPoint durable) =>
-        durable.WorldLine == _worldLine ? new(durable, _stride, Version.Min(_floor, durable.Version)) : new(durable, 1, durable.Version);
+        durable.WorldLine == _worldLine ? new(durable, _stride, VersionNumber.Min(_floor, durable.Version))
+            : new(durable, 1, durable.Version);
 
     /// <summary>A picture for status displays.</summary>
     public ShardStatus StatusAt(HybridTimestamp now) => new()
@@ -168,7 +169,7 @@ public sealed partial class ShardMachine
     {
         // Progress halts while it is not known how the store goes on (DPR, section 4.1): the branch will cover what is durable.
         if (IsOver || _mode == ShardMode.StoreLost) return;
-        WorldPoint target = new(_worldLine, Is(ShardMutation.RecordBeforeDurable) ? _counted : Version.Min(_durable, _counted));
+        WorldPoint target = new(_worldLine, Is(ShardMutation.RecordBeforeDurable) ? _counted : VersionNumber.Min(_durable, _counted));
         long interval = IsHurried(ShardMutation.AwaitedRecordIsPutOff) ? 0 : _options.RecordIntervalUs;
         bool worth = target > _recorded && _now.Microseconds >= _retryAtUs
             && (interval == 0 || _now.Microseconds >= _stageRecorded.At.Microseconds + interval);
@@ -192,7 +193,7 @@ public sealed partial class ShardMachine
     {
         if (_mode != ShardMode.Stopping) return;
         bool closed = !_storeAttached || (!_dirty && _inFlight is null && RoundDown(_open.Previous) <= _last.Version);
-        if (!closed || _recording is not null || _recorded.Version < Version.Min(_last.Version, _counted)) return;
+        if (!closed || _recording is not null || _recorded.Version < VersionNumber.Min(_last.Version, _counted)) return;
         _mode = ShardMode.Stopped;
         effects.Add(ShardEffectKind.Stopped);
     }

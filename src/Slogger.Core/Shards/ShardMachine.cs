@@ -21,7 +21,6 @@
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Shards;
 
@@ -38,18 +37,18 @@ public sealed partial class ShardMachine
     private WorldLine _worldLine;
     private HybridTimestamp _now;
 
-    private Version _open;                 // of what is forwarded now
-    private Version _lowest;               // the lowest version that what is forwarded now could still fall into
-    private Version _atLeast;              // fast-forward target
-    private Version _awaitedEnd;           // peers: up to the end of this version requests may have been forwarded
-    private Version _forwardedIn;          // the last version that is known to have an operation
+    private VersionNumber _open;                 // of what is forwarded now
+    private VersionNumber _lowest;               // the lowest version that what is forwarded now could still fall into
+    private VersionNumber _atLeast;              // fast-forward target
+    private VersionNumber _awaitedEnd;           // peers: up to the end of this version requests may have been forwarded
+    private VersionNumber _forwardedIn;          // the last version that is known to have an operation
     private bool _dirty;                   // something happened that no marker on its way or counted boundary covers
     private Marker? _inFlight;
     private bool _answered;
     private bool _read;
     private long _stride;
     private StrideControl _strides = new();
-    private Version _floor;                // from here to the last boundary no multiple of the stride was skipped
+    private VersionNumber _floor;                // from here to the last boundary no multiple of the stride was skipped
     private bool _floorIsNext;             // nothing before the next boundary can be restored
     private long _markersFailed;
 
@@ -89,7 +88,7 @@ public sealed partial class ShardMachine
         _committed = start.Cut;
         // Where the world-line branched off is not known here: not above its recorded cut.
         _branch = start.Cut.Version;
-        _open = _lowest = Version.Max(SlotAt(_now), _last.Version.Next);
+        _open = _lowest = VersionNumber.Max(SlotAt(_now), _last.Version.Next);
         // What lies behind the last boundary is not known here, if nobody says so: only a marker can tell.
         _dirty = !start.IsClean;
         _lastAppendUs = _now.Microseconds;
@@ -105,11 +104,11 @@ public sealed partial class ShardMachine
     public WorldLine WorldLine => _worldLine;
 
     /// <summary>The version of what is forwarded now; never decreases. Also the upper bound of a reply that arrives now.</summary>
-    public Version OpenVersion => _open;
+    public VersionNumber OpenVersion => _open;
 
     /// <summary>The lower bound of a blocked operation that is forwarded now: the version after the last marker that is
     /// known to have been executed.</summary>
-    public Version LowestVersion => _lowest;
+    public VersionNumber LowestVersion => _lowest;
 
     /// <summary>Every how many versions one is closed (1 in mode Log of a shard alone).</summary>
     public long Stride => _stride;
@@ -146,12 +145,12 @@ public sealed partial class ShardMachine
     /// ends a version before its time, if nothing can have been forwarded after that.</summary>
     public long NextBoundaryUs(HybridTimestamp now)
     {
-        Version early = RoundDown(Version.Min(_atLeast, LastKnown).Previous);
+        VersionNumber early = RoundDown(VersionNumber.Min(_atLeast, LastKnown).Previous);
         if (Is(ShardMutation.EndsLateVersionsEarly)) _awaitedEnd = default;
         // A version that is open beyond its time holds what others count to later ones: it ends when its end has come, and not before.
         // Nor before the marker on its way is read: what is forwarded until then is of the time at which it is.
         if (_inFlight is null && early >= _open && early >= _awaitedEnd) return now.Microseconds;
-        _awaitedEnd = RoundUp(Version.Max(_open, _grid.VersionAt(now.Microseconds)));
+        _awaitedEnd = RoundUp(VersionNumber.Max(_open, _grid.VersionAt(now.Microseconds)));
         return _grid.StartOf(_awaitedEnd.Next);
     }
 
@@ -319,8 +318,8 @@ public sealed partial class ShardMachine
         _inFlight = null;
         _storeAttached = false;
         _dirty = true;
-        Version slot = Version.Max(SlotAt(_now), branch.Version.Next);
-        _open = Is(ShardMutation.OpenGoesBack) ? branch.Version.Next : Version.Max(_open, slot);
+        VersionNumber slot = VersionNumber.Max(SlotAt(_now), branch.Version.Next);
+        _open = Is(ShardMutation.OpenGoesBack) ? branch.Version.Next : VersionNumber.Max(_open, slot);
         _lowest = _open;
         _lastAppendUs = _now.Microseconds;
         if (_mode != ShardMode.Stopping) _mode = ShardMode.Detached;
@@ -346,7 +345,7 @@ public sealed partial class ShardMachine
         if (ReferenceEquals(grid, _grid)) return;
         _grid = grid;
         // A fast-forward was meant in the old one: its number could be an hour away now. Whoever still needs it asks again.
-        _atLeast = Version.Min(_atLeast, _open);
+        _atLeast = VersionNumber.Min(_atLeast, _open);
         // The end that was given out is a number of the old grid, which may mean another time now.
         AskForEndAgain();
     }
@@ -355,25 +354,25 @@ public sealed partial class ShardMachine
     /// session has seen a later version elsewhere (DPR, section 3.2). The caller's clock has to take in when that version opens
     /// (<see cref="HybridClock.TryObserve"/>), and the next process has to continue that clock: nothing else tells it what was
     /// open.</summary>
-    public void FastForward(Version atLeast) => _atLeast = Version.Max(_atLeast, atLeast);
+    public void FastForward(VersionNumber atLeast) => _atLeast = VersionNumber.Max(_atLeast, atLeast);
 
     private bool IsOver => _mode is ShardMode.Stopped or ShardMode.Halted;
 
     private bool Is(ShardMutation mutation) => _mutation == mutation;
 
-    private Version SlotAt(HybridTimestamp time)
+    private VersionNumber SlotAt(HybridTimestamp time)
     {
-        Version slot = Version.Max(_grid.VersionAt(time.Microseconds), _atLeast);
-        return Version.Min(slot, LastKnown);
+        VersionNumber slot = VersionNumber.Max(_grid.VersionAt(time.Microseconds), _atLeast);
+        return VersionNumber.Min(slot, LastKnown);
     }
 
     // The last version that begins at a time for which the grid is valid: it may be open, and those before it closed.
-    private Version LastKnown => Is(ShardMutation.OldGridGoesOn) ? new(long.MaxValue) : _grid.VersionAt(_gridValidUntilUs);
+    private VersionNumber LastKnown => Is(ShardMutation.OldGridGoesOn) ? new(long.MaxValue) : _grid.VersionAt(_gridValidUntilUs);
 
     // Up to when requests have been forwarded is not known any more: nothing is ended before the caller has asked for the next end.
     private void AskForEndAgain()
     {
-        if (_awaitedEnd > default(Version)) _awaitedEnd = new(long.MaxValue);
+        if (_awaitedEnd > default(VersionNumber)) _awaitedEnd = new(long.MaxValue);
     }
 
     private void Run()

@@ -1,13 +1,13 @@
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Shards;
 
 /// <summary>How far a stage of the commit has come.</summary>
 /// <param name="Version">The last version that passed it.</param>
 /// <param name="At">The clock at the tick before it did; zero if none has yet.</param>
-public readonly record struct ShardStage(Version Version, HybridTimestamp At);
+public readonly record struct ShardStage(VersionNumber Version, HybridTimestamp At);
 
 /// <summary>A picture of a shard for status displays and metrics. A lag is the time since the version after the stage's
 /// opened: 0 to 1 interval is "up to date". An idle shard's durable and recorded stages lag by up to the empty-run interval.</summary>
@@ -20,7 +20,7 @@ public readonly record struct ShardStatus
     public WorldLine WorldLine { get; init; }
 
     /// <summary>The version of what is forwarded now.</summary>
-    public Version OpenVersion { get; init; }
+    public VersionNumber OpenVersion { get; init; }
 
     /// <summary>Every how many versions one is closed (1 in mode Log).</summary>
     public long Stride { get; init; }

@@ -2,7 +2,6 @@
 // be in no cut but for the last of them; a shard that is late often closes every 2nd, 4th... only, so that its versions meet those of
 // others (DPR, figure 3). Strides are powers of two, so that they nest.
 using Slogger.Core.Versions;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Shards;
 
@@ -18,7 +17,7 @@ internal struct StrideControl
     private const long PatienceMin = 100, PatienceMax = 1600;
 
     private int _lateness;
-    private Version _steadySince;
+    private VersionNumber _steadySince;
     private long _patience;
     private bool _isTrial;   // the last change made it smaller
 
@@ -31,7 +30,7 @@ internal struct StrideControl
     /// <param name="closed">Which.</param>
     /// <param name="skipped">Whether others that should have been closed before were closed with it.</param>
     /// <returns>Whether the stride is smaller from now on: what lies before was closed by the larger one.</returns>
-    public bool Closed(Version closed, bool skipped)
+    public bool Closed(VersionNumber closed, bool skipped)
     {
         _lateness = skipped ? _lateness + LateWeight : Math.Max(0, _lateness - 1);
         if (skipped) _steadySince = closed;
@@ -51,7 +50,7 @@ internal struct StrideControl
         return true;
     }
 
-    private void Changed(Version at, bool isTrial)
+    private void Changed(VersionNumber at, bool isTrial)
     {
         _isTrial = isTrial;
         _steadySince = at;

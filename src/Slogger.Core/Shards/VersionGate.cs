@@ -21,8 +21,8 @@
 // until its marker is written nothing is forwarded at all. A boundary that cannot be made at its end (no connection, the marker before it
 // still on its way) is not made late: the version stays open until the end of a later one. (Design, section 3: the clock is read after the
 // receive.)
-using Version = Slogger.Core.Versions.Version;
 
+using Slogger.Core.Versions;
 namespace Slogger.Core.Shards;
 
 /// <summary>What is to be done.</summary>
@@ -135,7 +135,7 @@ public sealed class VersionGate
 {
     private readonly VersionGateOptions _options;
     private readonly VersionGateMutation _mutation;
-    private Version _next;            // of the marker: what is forwarded behind it
+    private VersionNumber _next;            // of the marker: what is forwarded behind it
     private bool _isClosing;          // the shard has given a marker, which waits to be sent
     private bool _isHolding;
     private bool _isTurn;             // a version may be closed, or its marker sent
@@ -163,13 +163,13 @@ public sealed class VersionGate
     public bool IsPunctual => _options.IsPunctual;
 
     /// <summary>The version of what is forwarded now on the shared upstream, and the upper bound of a reply that comes now.</summary>
-    public Version Open { get; private set; }
+    public VersionNumber Open { get; private set; }
 
     /// <summary>The version of what is given to a dedicated upstream now: while that is held, the next.</summary>
-    public Version OpenForDedicated => _isHolding && _mutation != VersionGateMutation.HeldIsOfBefore ? _next : Open;
+    public VersionNumber OpenForDedicated => _isHolding && _mutation != VersionGateMutation.HeldIsOfBefore ? _next : Open;
 
     /// <summary>The version that has certainly been opened at the store: the lower bound of what blocks.</summary>
-    public Version Answered { get; private set; }
+    public VersionNumber Answered { get; private set; }
 
     /// <summary>From then on nothing is forwarded on the shared upstream before <see cref="BeginTurn"/>, and the steps that follow, have
     /// moved it: <see cref="long.MinValue"/> if nothing may be, <see cref="long.MaxValue"/> if everything may.</summary>
@@ -268,7 +268,7 @@ public sealed class VersionGate
 
     /// <summary>The shard closes the open version, with a marker.</summary>
     /// <param name="next">The version of what is forwarded behind the marker.</param>
-    public void Closing(Version next)
+    public void Closing(VersionNumber next)
     {
         (_next, _closingSinceUs) = (next, _nowUs);
         (_isClosing, _isHolding, _isTurn, _hasGivenUp) = (true, true, true, false);
@@ -277,7 +277,7 @@ public sealed class VersionGate
 
     /// <summary>There was nothing to close, or it took no marker.</summary>
     /// <param name="open">The version that is open now.</param>
-    public void Passed(Version open)
+    public void Passed(VersionNumber open)
     {
         OpenVersion(open);
         Answered = open;
@@ -312,7 +312,7 @@ public sealed class VersionGate
 
     /// <summary>The store opens, and nothing is executed any more of what a connection before has carried.</summary>
     /// <param name="open">The version that is open: a recovery may have opened another.</param>
-    public void Restart(Version open)
+    public void Restart(VersionNumber open)
     {
         _owesLoss = IsMarkerInFlight || _isClosing;
         IsMarkerInFlight = _isClosing = false;
@@ -379,7 +379,7 @@ public sealed class VersionGate
     {
         _isClosing = false;
         _isBusy = _owesLoss = true;
-        OpenVersion(Version.Max(Open, _next));
+        OpenVersion(VersionNumber.Max(Open, _next));
         Release();
     }
 
@@ -391,7 +391,7 @@ public sealed class VersionGate
         NoteEnd();
     }
 
-    private void OpenVersion(Version open)
+    private void OpenVersion(VersionNumber open)
     {
         _owesReplies |= Open != open;
         Open = open;

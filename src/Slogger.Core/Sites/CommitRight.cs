@@ -4,8 +4,8 @@
 // may be stopped in between for as long as somebody likes. No check can end that moment altogether, so a failover waits for longer than the
 // term (SiteLease.WaitUs): a process that is stopped between the check and the send for less than that margin tells nothing wrong.
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Sites;
 
@@ -52,7 +52,7 @@ public sealed class CommitRight
         bool holds = Holds(nowUs);
         if (_mutation == ShipMutation.ToldForEver && holds) _told = cut;
         if (_mutation == ShipMutation.ToldForEver && _told.WorldLine == cut.WorldLine) return _told;
-        return holds ? cut : new(cut.WorldLine, Version.Zero);
+        return holds ? cut : new(cut.WorldLine, VersionNumber.Zero);
     }
 
     private long UntilUs

@@ -10,7 +10,7 @@ namespace Slogger.Core.Versions;
 /// <param name="FirstVersion">The version that opens at the start; at least 1 (version 0 is "before anything").</param>
 /// <param name="StartUs">Microseconds since the Unix epoch.</param>
 /// <param name="IntervalUs">Microseconds per version.</param>
-public readonly record struct GridStretch(Version FirstVersion, long StartUs, long IntervalUs)
+public readonly record struct GridStretch(VersionNumber FirstVersion, long StartUs, long IntervalUs)
 {
     /// <summary>The stretch that follows this one with another interval, at the first grid point at or after a time, and after
     /// this stretch's own start: the version of an instant stays a monotone function of time.</summary>
@@ -39,7 +39,7 @@ public sealed class VersionGrid
     private readonly ImmutableArray<GridStretch> _stretches;
 
     /// <summary>Makes a grid of one stretch.</summary>
-    public VersionGrid(Version first, long startUs, long intervalUs)
+    public VersionGrid(VersionNumber first, long startUs, long intervalUs)
         : this([new GridStretch(first, startUs, intervalUs)])
     {
     }
@@ -61,7 +61,7 @@ public sealed class VersionGrid
 
     /// <summary>The version that is open at a time (microseconds since the Unix epoch). Before the grid's start it is the
     /// first version.</summary>
-    public Version VersionAt(long timeUs)
+    public VersionNumber VersionAt(long timeUs)
     {
         GridStretch s = _stretches[IndexByTime(timeUs)];
         return timeUs <= s.StartUs ? s.FirstVersion : new(s.FirstVersion.Number + ((timeUs - s.StartUs) / s.IntervalUs));
@@ -69,7 +69,7 @@ public sealed class VersionGrid
 
     /// <summary>When a version opens, in microseconds since the Unix epoch: the first time at which <see cref="VersionAt"/>
     /// is at least that version. A version below the first opens with the first.</summary>
-    public long StartOf(Version version)
+    public long StartOf(VersionNumber version)
     {
         int i = _stretches.Length - 1;
         while (i > 0 && _stretches[i].FirstVersion > version) i--;
@@ -92,7 +92,7 @@ public sealed class VersionGrid
         GridStretch s = _stretches[i];
         if (s.IntervalUs is < IntervalMinUs or > IntervalMaxUs)
             throw new ArgumentException($"A version interval of {s.IntervalUs} us is outside {IntervalMinUs} us to one day.");
-        if (s.FirstVersion <= Version.Zero)
+        if (s.FirstVersion <= VersionNumber.Zero)
             throw new ArgumentException("The first version of a stretch of the grid is at least 1.");
         if (i == 0) return;
         GridStretch before = _stretches[i - 1];

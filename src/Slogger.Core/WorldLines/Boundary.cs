@@ -1,5 +1,5 @@
 using Slogger.Core.Time;
-using Version = Slogger.Core.Versions.Version;
+using Slogger.Core.Versions;
 
 namespace Slogger.Core.WorldLines;
 
@@ -11,7 +11,7 @@ namespace Slogger.Core.WorldLines;
 /// <param name="Database">The database that the stream has selected there.</param>
 /// <param name="Time">When it was closed.</param>
 public readonly record struct Boundary(
-    WorldLine WorldLine, Version Version, long Offset, int Database, HybridTimestamp Time)
+    WorldLine WorldLine, VersionNumber Version, long Offset, int Database, HybridTimestamp Time)
 {
     /// <summary>The point of history it closes.</summary>
     public WorldPoint Point => new(WorldLine, Version);

@@ -1,7 +1,6 @@
 // The serial number of a timeline. Every recovery starts a new one; nothing of an abandoned world-line is read,
 // committed or shipped after its successor has started (invariant I5).
 using Slogger.Core.Versions;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.WorldLines;
 
@@ -35,7 +34,7 @@ public readonly record struct WorldLine(long Number) : IComparable<WorldLine>
 
 /// <summary>A point of history: a version of a world-line. Ordered by world-line first. Durable versions, cuts and
 /// watermarks are always such pairs (invariant I5).</summary>
-public readonly record struct WorldPoint(WorldLine WorldLine, Version Version) : IComparable<WorldPoint>
+public readonly record struct WorldPoint(WorldLine WorldLine, VersionNumber Version) : IComparable<WorldPoint>
 {
     /// <inheritdoc />
     public int CompareTo(WorldPoint other)

@@ -5,16 +5,16 @@
 // so the version that it belongs to is asked for behind it (FasterStore.Open).
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Records;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster.Commands;
 
 /// <summary>Under which an operation may be done at all.</summary>
 /// <param name="Line">The world-line of whoever wants it: the store has to be in it (DPR, section 4.2).</param>
 /// <param name="AtLeast">The latest version that he has seen anywhere: no earlier one may be open (DPR, section 3.2).</param>
-public readonly record struct LocalTerms(WorldLine Line, Version AtLeast);
+public readonly record struct LocalTerms(WorldLine Line, VersionNumber AtLeast);
 
 /// <summary>Why an operation had no effect, though it was done.</summary>
 public enum LocalError
@@ -36,7 +36,7 @@ public enum LocalError
 public struct LocalResult
 {
     /// <summary>The version that it belongs to.</summary>
-    public Version Version;
+    public VersionNumber Version;
 
     /// <summary>Whether the key was there.</summary>
     public bool Found;

@@ -1,6 +1,6 @@
 // Commands on the server as a whole.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster.Commands;
 
@@ -121,7 +121,7 @@ internal sealed class ServerCommands(Request request, Replies replies, CommandEn
     public void Commit()
     {
         if (!request.TryInteger(1, replies, out long line) || !request.TryInteger(2, replies, out long next)) return;
-        var commit = new CommitCommand(new WorldLine(line), new Version(next));
+        var commit = new CommitCommand(new WorldLine(line), new VersionNumber(next));
         engine.OnCommit!(commit);
         if (commit.Refusal is { } why) replies.Error($"ERR SLOGGER {why}");
         else replies.Ok();

@@ -1,8 +1,8 @@
 // What is known of a commit, besides what FASTER notes for itself: which stretch of the log its version is, and of which timeline.
 using System.Buffers.Binary;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster.Commits;
 
@@ -65,7 +65,7 @@ public sealed record CommitRecord(Guid Token, long Number, WorldPoint Point, lon
         Span<long> fields = stackalloc long[Fields];
         for (int i = 0; i < Fields; i++) fields[i] = BinaryPrimitives.ReadInt64LittleEndian(file[(4 + (i * 8))..]);
         noted = file[HeaderBytes..^4].ToArray();
-        return new(token, fields[2], new(new(fields[0]), new Version(fields[1])), fields[3], fields[4])
+        return new(token, fields[2], new(new(fields[0]), new VersionNumber(fields[1])), fields[3], fields[4])
         {
             Keys = fields[5], LiveBytes = fields[6], Begin = fields[7], Since = fields[8], PageBits = (int)fields[9],
                 SegmentBits = (int)fields[10],

@@ -2,16 +2,16 @@
 // are needed no longer.
 using System.Globalization;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Checkpoints;
 
 /// <summary>A snapshot, and the last version for which it may be used: lower than its own if a later world-line branched off
 /// while the shard was idle.</summary>
-public readonly record struct UsableSnapshot(Snapshot Snapshot, Version Last);
+public readonly record struct UsableSnapshot(Snapshot Snapshot, VersionNumber Last);
 
 /// <summary>The snapshots of one shard, by rising world-line and version, in a directory of their own. Thread-safe.</summary>
 public sealed class SnapshotStore : KeptFiles<Snapshot>
@@ -42,7 +42,7 @@ public sealed class SnapshotStore : KeptFiles<Snapshot>
     /// <summary>Notes that the snapshot also stands for the versions up to <paramref name="last"/>, in which nothing was done.
     /// Durable when it returns.</summary>
     /// <exception cref="LogIOException">The disk refused; nothing has changed.</exception>
-    public Snapshot Extend(Snapshot snapshot, Version last, HybridTimestamp time)
+    public Snapshot Extend(Snapshot snapshot, VersionNumber last, HybridTimestamp time)
     {
         lock (Gate)
         {
@@ -56,29 +56,29 @@ public sealed class SnapshotStore : KeptFiles<Snapshot>
     /// <param name="current">The current world-line.</param>
     /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
     /// <param name="atMost">A version that it must not hold more than.</param>
-    public UsableSnapshot? Latest(WorldLine current, Func<WorldLine, Version> lastValid, Version atMost)
+    public UsableSnapshot? Latest(WorldLine current, Func<WorldLine, VersionNumber> lastValid, VersionNumber atMost)
     {
         UsableSnapshot? best = null;
         foreach (UsableSnapshot candidate in Usable(current, lastValid))
         {
             if (candidate.Snapshot.Version > atMost.Number) { continue; }
-            UsableSnapshot limited = candidate with { Last = Version.Min(candidate.Last, atMost) };
+            UsableSnapshot limited = candidate with { Last = VersionNumber.Min(candidate.Last, atMost) };
             if (best is not { } b || limited.Last >= b.Last) { best = limited; }
         }
         return best;
     }
 
     /// <summary>All snapshots that are part of the current history, oldest first.</summary>
-    public IEnumerable<UsableSnapshot> Usable(WorldLine current, Func<WorldLine, Version> lastValid)
+    public IEnumerable<UsableSnapshot> Usable(WorldLine current, Func<WorldLine, VersionNumber> lastValid)
     {
         foreach (Snapshot snapshot in All)
         {
             var line = new WorldLine(snapshot.WorldLine);
             if (line > current) { continue; }
-            Version valid = line == current ? new Version(long.MaxValue) : lastValid(line);
+            VersionNumber valid = line == current ? new VersionNumber(long.MaxValue) : lastValid(line);
             if (snapshot.Version <= valid.Number)
             {
-                yield return new UsableSnapshot(snapshot, Version.Min(new Version(snapshot.LastVersion), valid));
+                yield return new UsableSnapshot(snapshot, VersionNumber.Min(new VersionNumber(snapshot.LastVersion), valid));
             }
         }
     }
@@ -89,7 +89,7 @@ public sealed class SnapshotStore : KeptFiles<Snapshot>
     /// <param name="cut">The recorded cut, of the current world-line.</param>
     /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
     /// <exception cref="LogIOException">The disk refused.</exception>
-    public void Prune(int keep, WorldPoint cut, Func<WorldLine, Version> lastValid)
+    public void Prune(int keep, WorldPoint cut, Func<WorldLine, VersionNumber> lastValid)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(keep, 1);
         lock (Gate)

@@ -5,8 +5,8 @@
 // has the cut's version, its world-line in place of the timestamp, and the stream's end when it was noted.
 using System.Runtime.InteropServices;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Format;
 
@@ -39,10 +39,10 @@ internal readonly struct LogEntry
     public bool Closes => Kind != EntryKind.HeldCut;
 
     /// <summary>A run of empty versions, as far as it goes up to a version.</summary>
-    public LogEntry UpTo(Version version) => new(Kind, ToBoundary(default) with { Version = version });
+    public LogEntry UpTo(VersionNumber version) => new(Kind, ToBoundary(default) with { Version = version });
 
-    public WorldPoint ToHeldCut() => new(new WorldLine((long)TimeBits), new Version(Version));
+    public WorldPoint ToHeldCut() => new(new WorldLine((long)TimeBits), new VersionNumber(Version));
 
     public Boundary ToBoundary(WorldLine worldLine) =>
-        new(worldLine, new Version(Version), Offset, Database, new HybridTimestamp(TimeBits));
+        new(worldLine, new VersionNumber(Version), Offset, Database, new HybridTimestamp(TimeBits));
 }

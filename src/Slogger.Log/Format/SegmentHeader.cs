@@ -15,8 +15,8 @@
 using System.Buffers.Binary;
 using System.Text;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Format;
 
@@ -48,7 +48,7 @@ internal sealed record SegmentHeader
     public required string ReplicationId { get; init; }
     public required WorldLine WorldLine { get; init; }
     public required WorldLine FirstWorldLine { get; init; }
-    public required Version FirstVersion { get; init; }
+    public required VersionNumber FirstVersion { get; init; }
     public required long StartOffset { get; init; }
     public required Boundary? LastBoundary { get; init; }
     public required IReadOnlyList<WorldLineBranch> Branches { get; init; }
@@ -122,20 +122,20 @@ internal sealed record SegmentHeader
         long firstVersion = reader.I64();
         long startOffset = reader.I64();
         bool hasLast = reader.U8() != 0;
-        var last = new Boundary(new WorldLine(reader.I64()), new Version(reader.I64()), reader.I64(), (int)reader.U32(),
+        var last = new Boundary(new WorldLine(reader.I64()), new VersionNumber(reader.I64()), reader.I64(), (int)reader.U32(),
             new HybridTimestamp((ulong)reader.I64()));
         var branches = new WorldLineBranch[Math.Min(reader.U32(), BranchesMax)];
         for (int i = 0; i < branches.Length; i++)
         {
-            branches[i] = new(new WorldLine(reader.I64()), new Version(reader.I64()), reader.I64());
+            branches[i] = new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()), reader.I64());
         }
-        WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new Version(reader.I64()));
+        WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()));
         return new SegmentHeader
         {
             Shard = shard, Salt = salt, Reason = reason, Epoch = epoch, Sequence = sequence, PreviousSequence = previous,
             PreviousEnd = previousEnd, HistorySequence = history, Origin = origin, ReplicationId = replicationId,
             WorldLine = new WorldLine(worldLine), FirstWorldLine = new WorldLine(firstWorldLine),
-            FirstVersion = new Version(firstVersion), StartOffset = startOffset, LastBoundary = hasLast ? last : null,
+            FirstVersion = new VersionNumber(firstVersion), StartOffset = startOffset, LastBoundary = hasLast ? last : null,
             Branches = branches, Held = held,
         };
     }

@@ -1,7 +1,7 @@
 // The vocabulary of the version log: points of the replication stream, and what a reader of the log is told about them.
 // An "offset" is the number of bytes of history before a point (Redis's master_repl_offset after executing them).
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Format;
 
@@ -16,7 +16,7 @@ public readonly record struct StreamOrigin(string ReplicationId, long Offset, in
 /// <param name="WorldLine">The world-line that starts here.</param>
 /// <param name="Version">The last version it kept.</param>
 /// <param name="Offset">Bytes of history it kept; those above belong to abandoned world-lines.</param>
-public readonly record struct WorldLineBranch(WorldLine WorldLine, Version Version, long Offset);
+public readonly record struct WorldLineBranch(WorldLine WorldLine, VersionNumber Version, long Offset);
 
 /// <summary>What opening a log found and did.</summary>
 /// <param name="Segments">Segment files of the log.</param>

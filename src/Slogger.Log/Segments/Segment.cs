@@ -2,10 +2,10 @@
 // index of an old segment is built when it is first searched. Written by the thread that holds the log's I/O lock, read by
 // any.
 using System.Globalization;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Segments;
 
@@ -76,7 +76,7 @@ internal sealed class Segment
     public IndexPoint FindOffset(long offset) => Find(p => p.StreamOffset <= offset);
 
     /// <summary>The last point all versions before which are at or below a version.</summary>
-    public IndexPoint FindVersion(Version version) => Find(p => p.LastBefore is not { } last || last.Version <= version);
+    public IndexPoint FindVersion(VersionNumber version) => Find(p => p.LastBefore is not { } last || last.Version <= version);
 
     private IndexPoint Find(Func<IndexPoint, bool> isBefore)
     {

@@ -1,7 +1,7 @@
 // Walks the blocks of a segment from its header on, verifies that they follow each other, and decides where it ends.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Segments;
 
@@ -31,7 +31,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
         long offset = segment.Header.StartOffset;
         Boundary? last = segment.Header.LastBoundary;
         WorldPoint held = segment.Header.Held;
-        Version lastVersion = last?.Version ?? segment.Header.FirstVersion.Previous;
+        VersionNumber lastVersion = last?.Version ?? segment.Header.FirstVersion.Previous;
         for (long number = 1; position < limit; number++)
         {
             BlockStatus status = reader.Read(position, limit);

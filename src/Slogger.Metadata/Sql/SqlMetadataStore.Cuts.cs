@@ -5,8 +5,8 @@ using System.Data.Common;
 using System.Globalization;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata.Sql;
 
@@ -161,7 +161,7 @@ internal sealed partial class SqlMetadataStore
 
             if (await WriteCutAsync(session, cluster, head, next, cancellation))
             {
-                (Version lowest, string versions) = TextOf(next);
+                (VersionNumber lowest, string versions) = TextOf(next);
                 return head.Cut with { Cut = new(next.WorldLine, lowest), ByShard = versions.Length == 0 ? null : next };
             }
         }
@@ -194,7 +194,7 @@ internal sealed partial class SqlMetadataStore
     private static async Task<bool> WriteCutAsync(SqlSession session, string cluster, ClusterCut seen, long epoch, long owners, Cut next,
         CancellationToken cancellation)
     {
-        (Version lowest, string versions) = TextOf(next);
+        (VersionNumber lowest, string versions) = TextOf(next);
         return await session.ExecuteAsync(
             "UPDATE slogger_clusters SET cut_version = @version, cut_versions = @versions_list WHERE cluster = @cluster "
             + "AND world_line = @world_line AND cut_version = @seen AND cut_versions = @seen_list "
@@ -235,7 +235,7 @@ internal sealed partial class SqlMetadataStore
     // ---- Rows of the precedence graph ----
 
     private static async Task ReplaceRowAsync(
-        SqlSession session, string cluster, PrecedenceRow row, Version committed, CancellationToken cancellation)
+        SqlSession session, string cluster, PrecedenceRow row, VersionNumber committed, CancellationToken cancellation)
     {
         await session.ExecuteAsync(
             "DELETE FROM slogger_precedence WHERE cluster = @cluster AND shard = @shard "
@@ -300,17 +300,17 @@ internal sealed partial class SqlMetadataStore
     }
 
     // Empty where one version says it all.
-    private static (Version Lowest, string Versions) TextOf(Cut cut)
+    private static (VersionNumber Lowest, string Versions) TextOf(Cut cut)
     {
-        Version[] versions = cut.Versions.ToArray();
-        Version lowest = versions.Min();
+        VersionNumber[] versions = cut.Versions.ToArray();
+        VersionNumber lowest = versions.Min();
         return (lowest, versions.All(v => v == lowest) ? string.Empty
             : string.Join(' ', versions.Select(v => v.Number.ToString(CultureInfo.InvariantCulture))));
     }
 
     private static Cut? CutOf(WorldLine worldLine, string versions) => versions.Length == 0
         ? null
-        : new(worldLine, [.. versions.Split(' ').Select(v => new Version(long.Parse(v, CultureInfo.InvariantCulture)))]);
+        : new(worldLine, [.. versions.Split(' ').Select(v => new VersionNumber(long.Parse(v, CultureInfo.InvariantCulture)))]);
 
     private static FinderKind FinderOf(string name) => FinderRules.Find(name)
         ?? throw new MetadataException(

@@ -2,8 +2,8 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Membership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata.Sql;
 
@@ -106,7 +106,7 @@ internal sealed partial class SqlMetadataStore
     }
 
     /// <inheritdoc />
-    public Task AwaitCommitAsync(string cluster, Version until, CancellationToken cancellation = default)
+    public Task AwaitCommitAsync(string cluster, VersionNumber until, CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
         return connection.RunAsync(

@@ -5,7 +5,6 @@ using Slogger.Core.Identities;
 using Slogger.Core.Membership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata.Sql;
 
@@ -208,7 +207,7 @@ internal sealed partial class SqlMetadataStore
 
     private static IReadOnlyList<SqlStatement> WriteBranch(string cluster, Cut branch)
     {
-        (Version lowest, string versions) = TextOf(branch);
+        (VersionNumber lowest, string versions) = TextOf(branch);
         List<SqlStatement> statements =
         [
             new(
@@ -240,7 +239,7 @@ internal sealed partial class SqlMetadataStore
 
     private SqlStatement InsertWorldLine(string cluster, Cut branch, long epoch)
     {
-        (Version lowest, string versions) = TextOf(branch);
+        (VersionNumber lowest, string versions) = TextOf(branch);
         return new(
             "INSERT INTO slogger_world_lines (cluster, world_line, branch_version, branch_versions, epoch, started_us) "
             + "VALUES (@cluster, @world_line, @version, @versions_list, @epoch, @now)",

@@ -11,7 +11,6 @@ using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Cluster;
 
@@ -297,7 +296,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         : $"range: with {partitions.Count - 1} split keys ({partitions.ToString()[..PartitionsShownMax]}...)";
 
     /// <summary>The version that opens so many microseconds after another.</summary>
-    public Version VersionsLater(Version version, long microseconds) => Grid.VersionAt(Grid.StartOf(version) + microseconds);
+    public VersionNumber VersionsLater(VersionNumber version, long microseconds) => Grid.VersionAt(Grid.StartOf(version) + microseconds);
 
     /// <summary>The shard's row. Waits for the metadata.</summary>
     public async Task<ShardRecord> RecordAsync(CancellationToken stop) =>
@@ -340,16 +339,16 @@ internal sealed class ClusterSeat : IAsyncDisposable
     }
 
     /// <summary>The last version of an older world-line that is still part of the current one.</summary>
-    public Version LastValid(WorldLine line, IReadOnlyList<WorldLineRecord> lines) => LastValid(Shard, line, lines);
+    public VersionNumber LastValid(WorldLine line, IReadOnlyList<WorldLineRecord> lines) => LastValid(Shard, line, lines);
 
     /// <summary>The same of another shard.</summary>
-    public static Version LastValid(ShardId shard, WorldLine line, IReadOnlyList<WorldLineRecord> lines) =>
+    public static VersionNumber LastValid(ShardId shard, WorldLine line, IReadOnlyList<WorldLineRecord> lines) =>
         WorldLineBranches.LastValid(line, lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchOf(shard))));
 
     /// <summary>Starts the world-line after that of what this shard has durable.</summary>
     /// <returns>Where it branches; null if another recovery came first: look again.</returns>
     /// <exception cref="RecoveryRefusedException">The metadata refused it for good.</exception>
-    public async Task<Version?> BeginWorldLineAsync(DurableClaim durable, PrecedenceRow? row, CancellationToken stop)
+    public async Task<VersionNumber?> BeginWorldLineAsync(DurableClaim durable, PrecedenceRow? row, CancellationToken stop)
     {
         WorldLine next = durable.Point.WorldLine.Next;
         WorldLineResult result = await RetryAsync(() => Metadata.BeginWorldLineAsync(Cluster, Shard, next, durable, Epoch, row, stop),

@@ -1,8 +1,8 @@
 // Everything `slogger restore` can be told: put a Redis, offline, into the state of one version of the log.
 using System.Collections.Immutable;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -19,7 +19,7 @@ public sealed record RestoreOptions
     public required string DataDirectory { get; init; }
 
     /// <summary>The version to restore; null for the newest durable one. One of --version, --latest and --list is required.</summary>
-    public Version? Version { get; init; }
+    public VersionNumber? Version { get; init; }
 
     /// <summary>The shard goes on from that version: the next start makes its content the next version. Default: false, a start then
     /// asks.</summary>

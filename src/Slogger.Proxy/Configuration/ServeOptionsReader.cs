@@ -6,9 +6,9 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.FrontEnd.Transports;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -196,7 +196,7 @@ public static class ServeOptionsReader
         {
             ConfigFile = reader.Optional<string>("config", OptionText.ExistingFile),
             DataDirectory = data,
-            Version = version is { } number ? new Version(number) : null,
+            Version = version is { } number ? new VersionNumber(number) : null,
             Keep = keep,
             List = list,
             Json = json,

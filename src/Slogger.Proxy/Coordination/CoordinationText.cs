@@ -12,9 +12,9 @@ using System.Globalization;
 using System.Text;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Coordination;
 
@@ -27,10 +27,10 @@ internal static class CoordinationText
 
     public const string Look = "L";
 
-    public static string Wait(Version until) => Invariant($"W {until}");
+    public static string Wait(VersionNumber until) => Invariant($"W {until}");
 
     /// <summary>What a shard has durable.</summary>
-    public static string Report(in DurableClaim claim, Version after, DependencySet dependencies)
+    public static string Report(in DurableClaim claim, VersionNumber after, DependencySet dependencies)
     {
         var text = new StringBuilder(64);
         text.Append(CultureInfo.InvariantCulture, $"R {claim.Point.WorldLine} {claim.Point.Version} {claim.Stride} {claim.Floor} {after}");
@@ -63,24 +63,25 @@ internal static class CoordinationText
     }
 
     /// <summary>Reads <see cref="Wait"/>.</summary>
-    public static Version? ReadWait(string line) => line.StartsWith("W ", StringComparison.Ordinal) && Number(line[2..], out long until)
+    public static VersionNumber? ReadWait(string line) =>
+        line.StartsWith("W ", StringComparison.Ordinal) && Number(line[2..], out long until)
         ? new(until) : null;
 
     /// <summary>The recorded cut, for one shard; and who waits.</summary>
-    public static string CutFor(ShardId shard, Cut cut, Version awaitedUntil, Version lowest)
+    public static string CutFor(ShardId shard, Cut cut, VersionNumber awaitedUntil, VersionNumber lowest)
     {
         var text = new StringBuilder(64);
         text.Append(CultureInfo.InvariantCulture, $"C {cut.WorldLine} {awaitedUntil} {lowest} {cut.Of(shard)}");
         if (cut.ShardCount <= ListedShardsMax)
         {
-            foreach (Version version in cut.Versions) { text.Append(CultureInfo.InvariantCulture, $" {version}"); }
+            foreach (VersionNumber version in cut.Versions) { text.Append(CultureInfo.InvariantCulture, $" {version}"); }
         }
         return text.ToString();
     }
 
     /// <summary>Reads <see cref="CutFor"/>.</summary>
     /// <returns>The cut as far as it was told, and what is committed of the shard it was told to.</returns>
-    public static (ClusterCut Cut, Version Own)? ReadCut(string line)
+    public static (ClusterCut Cut, VersionNumber Own)? ReadCut(string line)
     {
         string[] words = line.Split(' ');
         if (words.Length < 5 || words[0] != "C") { return null; }
@@ -90,7 +91,7 @@ internal static class CoordinationText
             if (!Number(words[i + 1], out numbers[i])) { return null; }
         }
         var world = new WorldLine(numbers[0]);
-        Version[] versions = [.. numbers.Skip(4).Select(n => new Version(n))];
+        VersionNumber[] versions = [.. numbers.Skip(4).Select(n => new VersionNumber(n))];
         bool isUniform = versions.Length == 0 || Array.TrueForAll(versions, v => v == versions[0]);
         return (new ClusterCut(new(world, new(numbers[2])), new(numbers[1])) { ByShard = isUniform ? null : new Cut(world, versions) },
             new(numbers[3]));

@@ -3,12 +3,12 @@
 using System.Diagnostics;
 using System.Net.Sockets;
 using Slogger.Core.Cuts;
+using Slogger.Core.Versions;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Peers;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Coordination;
 
@@ -18,7 +18,7 @@ internal interface ICoordinatorListener
     /// <summary>A cut was recorded, or somebody begins to wait.</summary>
     /// <param name="cut">As far as it was told.</param>
     /// <param name="own">What is committed of this shard.</param>
-    void OnTold(ClusterCut cut, Version own);
+    void OnTold(ClusterCut cut, VersionNumber own);
 
     /// <summary>The coordinator knows nothing of this shard but what SQL has.</summary>
     void OnAskedAgain();
@@ -58,11 +58,11 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogger report, ICoordin
     }
 
     /// <summary>Says what is durable. False if nobody hears.</summary>
-    public bool Say(in DurableClaim claim, Version after, DependencySet dependencies) =>
+    public bool Say(in DurableClaim claim, VersionNumber after, DependencySet dependencies) =>
         _connection?.Send(CoordinationText.Report(claim, after, dependencies)) ?? false;
 
     /// <summary>Somebody here waits until this version is open.</summary>
-    public bool SayWaits(Version until) => _connection?.Send(CoordinationText.Wait(until)) ?? false;
+    public bool SayWaits(VersionNumber until) => _connection?.Send(CoordinationText.Wait(until)) ?? false;
 
     /// <summary>A world-line was begun here: the others need not wait for the coordinator's next look.</summary>
     public bool SayBegun() => _connection?.Send(CoordinationText.Look) ?? false;

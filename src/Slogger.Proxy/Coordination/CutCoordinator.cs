@@ -9,11 +9,11 @@ using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Membership;
+using Slogger.Core.Versions;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Peers;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Coordination;
 
@@ -31,7 +31,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
     private readonly SemaphoreSlim _turnWanted = new(0, 1);
     private bool _isLookWanted;
     private long _epoch;
-    private Version _awaitedUntil;
+    private VersionNumber _awaitedUntil;
     private bool _awaitedIsNews;
 
     // The turn's own: what it goes by, and what was recorded last.
@@ -214,7 +214,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
     // False: another has the role.
     private async Task<bool> TurnAsync(long epoch, CancellationToken stop)
     {
-        bool isIncomplete = Gather(out List<ShardVoice> fresh, out Version until, out bool isNews);
+        bool isIncomplete = Gather(out List<ShardVoice> fresh, out VersionNumber until, out bool isNews);
         bool moved = _finder!.Advance();
         Cut cut = _finder.Current;
         if (moved)
@@ -238,7 +238,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
     }
 
     // Takes what the shards have said to the finder. True if not all are connected.
-    private bool Gather(out List<ShardVoice> fresh, out Version until, out bool isNews)
+    private bool Gather(out List<ShardVoice> fresh, out VersionNumber until, out bool isNews)
     {
         fresh = [];
         lock (_lock)
@@ -263,10 +263,10 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
     private bool IsOwner(ShardVoice voice) => voice.Shard.Number < _view!.Shards.Count
         && voice.Epoch == _view.Shards[voice.Shard.Number].Epoch;
 
-    private void Tell(Cut cut, Version until, List<ShardVoice>? only)
+    private void Tell(Cut cut, VersionNumber until, List<ShardVoice>? only)
     {
-        Version lowest = cut.Versions[0];
-        foreach (Version version in cut.Versions) { lowest = Version.Min(lowest, version); }
+        VersionNumber lowest = cut.Versions[0];
+        foreach (VersionNumber version in cut.Versions) { lowest = VersionNumber.Min(lowest, version); }
         lock (_lock)
         {
             foreach (ShardVoice voice in (only ?? [.. _voices.Values]).Where(v => v.Shard.Number < cut.ShardCount))

@@ -4,11 +4,11 @@
 // - the version at which a later world-line branched off: the line was entered with this state. Were that not noted, a crash before the
 //   first commit of the line would look as if nobody had been served in it.
 using System.Text.Json.Serialization;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
 using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Embedded;
 
@@ -17,7 +17,7 @@ namespace Slogger.Proxy.Embedded;
 /// <param name="Line">The timeline.</param>
 /// <param name="First">The first of its versions that ended with this state.</param>
 /// <param name="Last">The last one.</param>
-internal readonly record struct KeptState(WorldPoint Commit, WorldLine Line, Version First, Version Last);
+internal readonly record struct KeptState(WorldPoint Commit, WorldLine Line, VersionNumber First, VersionNumber Last);
 
 /// <summary>The states of a store's commits. Thread-safe.</summary>
 internal sealed class CommitHistory
@@ -53,15 +53,15 @@ internal sealed class CommitHistory
     /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
     /// <param name="atMost">A version that it must not hold more than.</param>
     /// <returns>The state, its last version no later than asked for; null if there is none.</returns>
-    public KeptState? Latest(WorldLine current, Func<WorldLine, Version> lastValid, Version atMost)
+    public KeptState? Latest(WorldLine current, Func<WorldLine, VersionNumber> lastValid, VersionNumber atMost)
     {
         KeptState? best = null;
         foreach (KeptState state in All)
         {
             if (state.Line > current) { continue; }
-            Version valid = state.Line == current ? atMost : Version.Min(atMost, lastValid(state.Line));
+            VersionNumber valid = state.Line == current ? atMost : VersionNumber.Min(atMost, lastValid(state.Line));
             if (state.First > valid) { continue; }
-            KeptState limited = state with { Last = Version.Min(state.Last, valid) };
+            KeptState limited = state with { Last = VersionNumber.Min(state.Last, valid) };
             if (best is not { } b || limited.Last >= b.Last) { best = limited; }
         }
         return best;
@@ -71,7 +71,7 @@ internal sealed class CommitHistory
     /// returns.</summary>
     /// <returns>False: the line has no state before it.</returns>
     /// <exception cref="IOException">The disk refused; nothing has changed.</exception>
-    public bool Extend(WorldLine line, Version last)
+    public bool Extend(WorldLine line, VersionNumber last)
     {
         lock (_lock)
         {
@@ -88,7 +88,7 @@ internal sealed class CommitHistory
 
     /// <summary>A world-line begins at a version whose state a commit of an earlier one holds. Durable when it returns.</summary>
     /// <exception cref="IOException">The disk refused; nothing has changed.</exception>
-    public void Enter(WorldLine line, Version branch, WorldPoint commit)
+    public void Enter(WorldLine line, VersionNumber branch, WorldPoint commit)
     {
         var entered = new KeptState(commit, line, branch, branch);
         lock (_lock)
@@ -99,7 +99,7 @@ internal sealed class CommitHistory
     }
 
     /// <summary>The oldest commit that a recovery may still need: the newest at or below the cut.</summary>
-    public WorldPoint? OldestNeeded(WorldPoint cut, Func<WorldLine, Version> lastValid) =>
+    public WorldPoint? OldestNeeded(WorldPoint cut, Func<WorldLine, VersionNumber> lastValid) =>
         Latest(cut.WorldLine, lastValid, cut.Version)?.Commit;
 
     private List<KeptState> States()
@@ -145,10 +145,10 @@ internal sealed record StateNote
     public required long CommitVersion { get; init; }
 
     [JsonIgnore]
-    public WorldPoint Commit => new(new(CommitLine), new Version(CommitVersion));
+    public WorldPoint Commit => new(new(CommitLine), new VersionNumber(CommitVersion));
 
     [JsonIgnore]
-    public KeptState State => new(Commit, new(Line), new Version(First), new Version(Last));
+    public KeptState State => new(Commit, new(Line), new VersionNumber(First), new VersionNumber(Last));
 
     public static StateNote Of(in KeptState state) => new()
     {

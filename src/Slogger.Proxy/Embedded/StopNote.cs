@@ -3,10 +3,10 @@
 using System.Text.Json;
 using System.Text.Json.Serialization;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Embedded;
 
@@ -29,7 +29,7 @@ internal sealed record StopNote
 
     /// <summary>The last version, and its world-line.</summary>
     [JsonIgnore]
-    public WorldPoint Point => new(new(Line), new Version(Version));
+    public WorldPoint Point => new(new(Line), new VersionNumber(Version));
 
     /// <summary>When the last version was closed.</summary>
     [JsonIgnore]

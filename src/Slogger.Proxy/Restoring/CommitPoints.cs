@@ -1,12 +1,12 @@
 // Finds a version among the commits of an embedded store. Only reads. A commit is opened by slogger serve alone: there is no file to
 // restore from.
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commits;
 using Slogger.Proxy.Embedded;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Restoring;
 
@@ -14,25 +14,26 @@ internal sealed class CommitPoints : IVersionPoints
 {
     private readonly List<KeptState> _states = [];
     private readonly WorldPoint _recorded;
-    private readonly Func<Version, HybridTimestamp> _endOf;
+    private readonly Func<VersionNumber, HybridTimestamp> _endOf;
 
     /// <param name="directory">The store's.</param>
     /// <param name="recorded">The recorded cut.</param>
     /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
     /// <param name="endOf">When a version ends.</param>
-    public CommitPoints(string directory, WorldPoint recorded, Func<WorldLine, Version> lastValid, Func<Version, HybridTimestamp> endOf)
+    public CommitPoints(string directory, WorldPoint recorded, Func<WorldLine, VersionNumber> lastValid,
+        Func<VersionNumber, HybridTimestamp> endOf)
     {
         (_recorded, _endOf) = (recorded, endOf);
         IReadOnlyList<CommitRecord> commits = FasterStore.CommitsIn(directory);
         foreach (KeptState state in new CommitHistory(directory, () => commits).All)
         {
             if (state.Line > recorded.WorldLine) { continue; }
-            Version valid = state.Line == recorded.WorldLine ? state.Last : Version.Min(state.Last, lastValid(state.Line));
+            VersionNumber valid = state.Line == recorded.WorldLine ? state.Last : VersionNumber.Min(state.Last, lastValid(state.Line));
             if (state.First <= valid) { _states.Add(state with { Last = valid }); }
         }
     }
 
-    public Version? Newest => _states is [] ? null : _states.Max(s => s.Last);
+    public VersionNumber? Newest => _states is [] ? null : _states.Max(s => s.Last);
 
     public long End => long.MaxValue;
 
@@ -42,7 +43,7 @@ internal sealed class CommitPoints : IVersionPoints
         : FoundPoint.None("the embedded store has no commit of the current world-line",
         "give the data directory and the metadata that belong together");
 
-    public FoundPoint At(Version version)
+    public FoundPoint At(VersionNumber version)
     {
         foreach (KeptState state in _states.AsEnumerable().Reverse())
         {

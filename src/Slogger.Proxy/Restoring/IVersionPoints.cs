@@ -1,7 +1,7 @@
 // What the kinds of kept history have in common for an offline restore: which versions there are, and what each is restored from. Only
 // reads.
 using Slogger.Core.Time;
-using Version = Slogger.Core.Versions.Version;
+using Slogger.Core.Versions;
 
 namespace Slogger.Proxy.Restoring;
 
@@ -9,12 +9,12 @@ namespace Slogger.Proxy.Restoring;
 /// <param name="First">The first.</param>
 /// <param name="Last">The last.</param>
 /// <param name="Time">When the last was closed; zero if that is not known.</param>
-internal readonly record struct ListedVersions(Version First, Version Last, HybridTimestamp Time);
+internal readonly record struct ListedVersions(VersionNumber First, VersionNumber Last, HybridTimestamp Time);
 
 internal interface IVersionPoints
 {
     /// <summary>The newest durable version of the current world-line; null: there is none.</summary>
-    Version? Newest { get; }
+    VersionNumber? Newest { get; }
 
     /// <summary>Offset at which what is kept ends.</summary>
     long End { get; }
@@ -26,7 +26,7 @@ internal interface IVersionPoints
     FoundPoint Latest();
 
     /// <summary>What exactly this version is restored from.</summary>
-    FoundPoint At(Version version);
+    FoundPoint At(VersionNumber version);
 
     /// <summary>What can be restored, oldest first.</summary>
     IEnumerable<ListedVersions> All();

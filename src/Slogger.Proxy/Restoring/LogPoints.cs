@@ -1,9 +1,9 @@
 // Finds a version in the version log and the checkpoint from which it is restored. Only reads.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Restoring;
 
@@ -11,10 +11,10 @@ namespace Slogger.Proxy.Restoring;
 /// <param name="checkpoints">Its checkpoints.</param>
 /// <param name="recorded">The recorded cut: below it nothing is given out as the newest.</param>
 /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
-internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, WorldPoint recorded, Func<WorldLine, Version> lastValid)
+internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, WorldPoint recorded, Func<WorldLine, VersionNumber> lastValid)
     : IVersionPoints
 {
-    public Version? Newest => NewestBoundary()?.Version;
+    public VersionNumber? Newest => NewestBoundary()?.Version;
 
     public long End => log.EndOffset;
 
@@ -44,13 +44,13 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
         {
             if (boundary.Version > newest) { yield break; }
             bool isRun = before is { } b && b.Offset == boundary.Offset && b.Version < boundary.Version;
-            Version first = isRun ? before!.Value.Version.Next : boundary.Version;
+            VersionNumber first = isRun ? before!.Value.Version.Next : boundary.Version;
             before = boundary;
             if (checkpoints.Latest(log, boundary.Offset) is not null) { yield return new(first, boundary.Version, boundary.Time); }
         }
     }
 
-    public FoundPoint At(Version version)
+    public FoundPoint At(VersionNumber version)
     {
         Boundary? newest = NewestBoundary();
         if (newest is null || version > newest.Value.Version)
@@ -86,7 +86,7 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
             ?? new Boundary(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default);
         if (last.WorldLine >= recorded.WorldLine) { return last; }
         // What lies above the branch of a later world-line is void.
-        Version valid = lastValid(last.WorldLine);
+        VersionNumber valid = lastValid(last.WorldLine);
         return last.Version <= valid ? last : log.BoundaryAtOrBelow(valid);
     }
 

@@ -1,18 +1,19 @@
 // Finds a version among the snapshots of mode bgsave. Only reads.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Redis.Feeding;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Restoring;
 
 /// <param name="snapshots">The snapshots.</param>
 /// <param name="recorded">The recorded cut: below it nothing is given out as the newest.</param>
 /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
-internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorded, Func<WorldLine, Version> lastValid) : IVersionPoints
+internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorded, Func<WorldLine, VersionNumber> lastValid)
+    : IVersionPoints
 {
-    public Version? Newest => NewestUsable()?.Last;
+    public VersionNumber? Newest => NewestUsable()?.Last;
 
     public long End => long.MaxValue;
 
@@ -34,9 +35,9 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorde
 
     public IEnumerable<ListedVersions> All() =>
         snapshots.Usable(recorded.WorldLine, lastValid)
-            .Select(u => new ListedVersions(new Version(u.Snapshot.Version), u.Last, u.Snapshot.Time));
+            .Select(u => new ListedVersions(new VersionNumber(u.Snapshot.Version), u.Last, u.Snapshot.Time));
 
-    public FoundPoint At(Version version)
+    public FoundPoint At(VersionNumber version)
     {
         UsableSnapshot? best = null;
         string have = "";
@@ -52,7 +53,7 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorde
             "give one of these, or --latest; mode bgsave keeps the last two that were committed");
     }
 
-    private UsableSnapshot? NewestUsable() => snapshots.Latest(recorded.WorldLine, lastValid, new Version(long.MaxValue));
+    private UsableSnapshot? NewestUsable() => snapshots.Latest(recorded.WorldLine, lastValid, new VersionNumber(long.MaxValue));
 
     private FoundPoint PointAt(UsableSnapshot usable)
     {

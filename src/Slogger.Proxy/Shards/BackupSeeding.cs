@@ -3,6 +3,7 @@
 // A copy is a dump of Redis, as a checkpoint is. It is kept under a name of its own for as long as it is sent, and the log from there on
 // with it. Which version a copy can be brought to first (its floor) is known when that version has ended behind it, durably.
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -12,7 +13,6 @@ using Slogger.Proxy.Configuration;
 using Slogger.Redis.Replication;
 using Slogger.Replication.Seeding;
 using Slogger.Replication.Sending;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -169,13 +169,14 @@ internal sealed class BackupSeeding
 
     // The first version that ends at or behind an offset, when that is durable, and the last one that ends before. Null: a world-line has
     // begun, or the store is lost.
-    private async Task<(Version Closed, Version Floor)?> FloorAsync(SeedTaken taken, Version closed, long offset, CancellationToken stop)
+    private async Task<(VersionNumber Closed, VersionNumber Floor)?> FloorAsync(SeedTaken taken, VersionNumber closed, long offset,
+        CancellationToken stop)
     {
         long limit = ShardClock.MonotonicUs() + (long)FloorLimit.TotalMicroseconds;
         while (_shard.IsOpen && ShardClock.MonotonicUs() < limit)
         {
             LogIndex durable = _log.DurableEnd;
-            (Version Closed, Version Floor)? found = durable.Closed > closed ? _log.FloorAt(offset, closed) : null;
+            (VersionNumber Closed, VersionNumber Floor)? found = durable.Closed > closed ? _log.FloorAt(offset, closed) : null;
             switch (taken.Look(_log.History, durable, found?.Floor))
             {
                 case SeedVerdict.Offered: return found;

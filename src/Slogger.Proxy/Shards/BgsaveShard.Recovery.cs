@@ -2,6 +2,7 @@
 // if it is the same run of the same server and was brought to the current world-line: then nothing was lost. Any other is
 // restored from the newest snapshot.
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
@@ -13,7 +14,6 @@ using Slogger.Redis.Feeding;
 using Slogger.Redis.Rdb;
 using Slogger.Redis.Replication;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -25,7 +25,7 @@ internal sealed partial class BgsaveShard
 
     internal override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current) => _kept.Proved(current);
 
-    internal override Boundary? BoundaryOf(Version version, WorldLine of) => _kept.BoundaryOf(version, of);
+    internal override Boundary? BoundaryOf(VersionNumber version, WorldLine of) => _kept.BoundaryOf(version, of);
 
     private bool IsKnown(RedisFacts facts)
     {
@@ -160,9 +160,9 @@ internal sealed partial class BgsaveShard
         _replicationId = (probe.Facts ?? throw new RedisException(probe.Problem, probe.Message)).ReplicationId;
     }
 
-    internal override void RequireBase(Version version, WorldLine of) => _snapshots.Verify(SnapshotOf(version, of));
+    internal override void RequireBase(VersionNumber version, WorldLine of) => _snapshots.Verify(SnapshotOf(version, of));
 
-    private Snapshot SnapshotOf(Version version, WorldLine current) =>
+    private Snapshot SnapshotOf(VersionNumber version, WorldLine current) =>
         _snapshots.Latest(current, line => Seat.LastValid(line, Recovery.Lines), version)?.Snapshot
         ?? throw new RecoveryRefusedException($"shard {_options.Shard}: no snapshot of version {version} is kept.");
 

@@ -1,13 +1,13 @@
 // From a BGSAVE that was started to a version that is durable: wait for its end, make sure that the file is its own, keep and
 // check it. One task does this; it also extends the newest snapshot over versions in which nothing was done, and deletes old ones.
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rdb;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -229,9 +229,9 @@ internal sealed partial class BgsaveShard
     // ---- The snapshots, as what versions stand on ----
 
     Boundary? IKeptStates.Newest => _snapshots.All is [.., var newest]
-        ? BoundaryOf(new UsableSnapshot(newest, new Version(newest.LastVersion))) : null;
+        ? BoundaryOf(new UsableSnapshot(newest, new VersionNumber(newest.LastVersion))) : null;
 
-    Boundary? IKeptStates.Latest(WorldLine current, Func<WorldLine, Version> lastValid, Version atMost) =>
+    Boundary? IKeptStates.Latest(WorldLine current, Func<WorldLine, VersionNumber> lastValid, VersionNumber atMost) =>
         _snapshots.Latest(current, lastValid, atMost) is { } usable ? BoundaryOf(usable) : null;
 
     bool IKeptStates.Extend(Boundary last)
@@ -244,7 +244,7 @@ internal sealed partial class BgsaveShard
         return true;
     }
 
-    void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, Version> lastValid) => _snapshots.Prune(KeptAtCut, cut, lastValid);
+    void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, VersionNumber> lastValid) => _snapshots.Prune(KeptAtCut, cut, lastValid);
 
     private static Boundary BoundaryOf(in UsableSnapshot usable) =>
         new(new WorldLine(usable.Snapshot.WorldLine), usable.Last, 0, 0, usable.Snapshot.Time);

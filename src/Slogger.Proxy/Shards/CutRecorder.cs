@@ -1,12 +1,12 @@
 // Performs what ClaimRecorder (Core) decides: has what is durable here recorded, and learns the cluster's cut and world-line from it. While
 // SQL is down operations go on, and nothing is reported as committed.
 using Slogger.Core.Cuts;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -17,7 +17,7 @@ internal interface ICutListener
     bool IsCommitAwaited { get; }
 
     /// <summary>Up to which version clients of this shard have waited for commits.</summary>
-    Version AwaitedVersion { get; }
+    VersionNumber AwaitedVersion { get; }
 
     /// <summary>Whether an ordered end is under way: what is durable has to be in SQL then.</summary>
     bool IsStopping { get; }
@@ -33,7 +33,7 @@ internal interface ICutListener
     Task<DurableClaim?> AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop);
 
     /// <summary>The version that is open here.</summary>
-    Version OpenVersion { get; }
+    VersionNumber OpenVersion { get; }
 
     /// <summary>What versions up to a point depend on; null if the finder does not ask.</summary>
     /// <param name="through">The point.</param>
@@ -201,7 +201,7 @@ internal sealed class CutRecorder(
         else { listener.OnRecorded(claim.Point, null); }
     }
 
-    private async Task<bool> NoteAsync(Version until, CancellationToken stop)
+    private async Task<bool> NoteAsync(VersionNumber until, CancellationToken stop)
     {
         await seat.Metadata.AwaitCommitAsync(seat.Cluster, until, stop).ConfigureAwait(false);
         return true;

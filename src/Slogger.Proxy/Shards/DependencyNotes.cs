@@ -2,8 +2,8 @@
 // recorder reads rows from it.
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -14,13 +14,13 @@ internal sealed class DependencyNotes(ShardId shard, int shardCount)
     private readonly DependencyTrail _trail = new(shard, shardCount);      // under _lock
 
     /// <summary>See <see cref="DependencyTrail.Begin"/>.</summary>
-    public void Begin(WorldPoint committed, Version executed)
+    public void Begin(WorldPoint committed, VersionNumber executed)
     {
         lock (_lock) { _trail.Begin(committed, executed); }
     }
 
     /// <summary>See <see cref="DependencyTrail.Add"/>.</summary>
-    public void Add(ReadOnlySpan<Dependency> dependencies, Version open)
+    public void Add(ReadOnlySpan<Dependency> dependencies, VersionNumber open)
     {
         lock (_lock) { _trail.Add(dependencies, open); }
     }
@@ -28,13 +28,13 @@ internal sealed class DependencyNotes(ShardId shard, int shardCount)
     /// <summary>The same from a thread that does not close versions: it is noted in a version that is open, and only if the trail is of its
     /// world-line.</summary>
     /// <returns>Whether it is.</returns>
-    public bool Add(WorldLine line, ReadOnlySpan<Dependency> dependencies, Func<Version> open)
+    public bool Add(WorldLine line, ReadOnlySpan<Dependency> dependencies, Func<VersionNumber> open)
     {
         lock (_lock)
         {
             if (_trail.WorldLine != line) { return false; }
             // One that has ended meanwhile may have its row already.
-            for (Version now = default; now != open();) { _trail.Add(dependencies, now = open()); }
+            for (VersionNumber now = default; now != open();) { _trail.Add(dependencies, now = open()); }
             return true;
         }
     }
@@ -52,7 +52,7 @@ internal sealed class DependencyNotes(ShardId shard, int shardCount)
     }
 
     /// <summary>See <see cref="DependencyTrail.RowForBranch"/>.</summary>
-    public PrecedenceRow? RowForBranch(WorldPoint point, Version cut)
+    public PrecedenceRow? RowForBranch(WorldPoint point, VersionNumber cut)
     {
         lock (_lock) { return _trail.RowForBranch(point, cut); }
     }

@@ -2,10 +2,10 @@
 // until what lies above the commit is out of sight; it is purged while they go on.
 using System.Diagnostics;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Proxy.Configuration;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -35,7 +35,7 @@ internal sealed class FasterRollbacks(ShardId shard, ILogger report, Action<Prox
     /// <param name="commit">Where to.</param>
     /// <param name="version">What it stands for, for a message.</param>
     /// <param name="ending">Cancelled when the shard ends.</param>
-    public async Task RunAsync(FasterStore store, WorldPoint commit, Version version, CancellationToken ending)
+    public async Task RunAsync(FasterStore store, WorldPoint commit, VersionNumber version, CancellationToken ending)
     {
         long began = Stopwatch.GetTimestamp();
         var begun = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);

@@ -1,11 +1,11 @@
 // From a checkpoint that has begun to a version that is durable. One task, the keeper, does this; it also notes that the newest commit
 // stands for versions in which nothing was done, deletes old commits, and removes expired keys.
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commands;
 using Slogger.Faster.Commits;
 using Slogger.Proxy.Configuration;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -198,12 +198,12 @@ internal partial class FasterShard
 
     Boundary? IKeptStates.Newest => _history.All is [.., var newest] ? BoundaryAt(newest.Last, newest.Line) : null;
 
-    Boundary? IKeptStates.Latest(WorldLine current, Func<WorldLine, Version> lastValid, Version atMost) =>
+    Boundary? IKeptStates.Latest(WorldLine current, Func<WorldLine, VersionNumber> lastValid, VersionNumber atMost) =>
         _history.Latest(current, lastValid, atMost) is { } state ? BoundaryAt(state.Last, state.Line) : null;
 
     bool IKeptStates.Extend(Boundary last) => _history.Extend(last.WorldLine, last.Version);
 
-    void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, Version> lastValid)
+    void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, VersionNumber> lastValid)
     {
         if (_history.OldestNeeded(cut, lastValid) is { } oldest) { _faster!.Keep(oldest); }
     }

@@ -1,4 +1,5 @@
 // An embedded store that follows, as a backup's. Beside it is the stream (FollowedStream), which it needs until it is a primary's.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
@@ -10,7 +11,6 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Drills;
 using Slogger.Proxy.Embedded;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -69,7 +69,7 @@ internal partial class FasterShard : IFasterHost
     }
 
     // In one step, so that no half of it is ever taken for a store.
-    void IFasterHost.OpenEmptyToFollow(Version open)
+    void IFasterHost.OpenEmptyToFollow(VersionNumber open)
     {
         CloseStore();
         DeleteVoid();
@@ -83,7 +83,7 @@ internal partial class FasterShard : IFasterHost
         Open(null, open);
     }
 
-    void IFasterHost.EnterAsFollowed(WorldLine line, Version branch, WorldPoint commit)
+    void IFasterHost.EnterAsFollowed(WorldLine line, VersionNumber branch, WorldPoint commit)
     {
         _history.Enter(line, branch, commit);
         _holds = line;

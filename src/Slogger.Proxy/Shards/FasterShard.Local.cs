@@ -12,12 +12,12 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Embedded;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -61,7 +61,7 @@ internal partial class FasterShard : ILocalPort
             if (IsOpen)
             {
                 _faster!.AdmitLocal(new WorldLine(WorldLine), Versions.Machine is { MarkerInFlight: false } machine ? machine.OpenVersion
-                    : Version.Zero);
+                    : VersionNumber.Zero);
             }
         }
     }
@@ -89,7 +89,7 @@ internal partial class FasterShard : ILocalPort
         get
         {
             IBatchPort port = Batches;
-            if (!MayTell) { return new(new WorldLine(WorldLine), Version.Zero); }
+            if (!MayTell) { return new(new WorldLine(WorldLine), VersionNumber.Zero); }
             if (!port.Finder.HasGridCuts) { return port.CommittedEverywhere; }
             lock (Versions.Lock) { return Versions.Machine!.Committed; }
         }
@@ -114,7 +114,7 @@ internal partial class FasterShard : ILocalPort
         }
     }
 
-    private string? WhyNot(in BatchHeader header, WorldLine admitted, Version open)
+    private string? WhyNot(in BatchHeader header, WorldLine admitted, VersionNumber open)
     {
         IBatchPort port = Batches;
         GateDecision decision = port.Decide(header, open);

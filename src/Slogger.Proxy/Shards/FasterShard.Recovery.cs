@@ -3,6 +3,7 @@
 // process that goes on, when another shard was lost, the store goes back to a commit in place (FasterRollbacks).
 using System.Diagnostics;
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
@@ -10,7 +11,6 @@ using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
 using Slogger.Proxy.Stores;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -37,18 +37,18 @@ internal partial class FasterShard
 
     internal override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current) => _kept.Proved(current);
 
-    internal override Boundary? BoundaryOf(Version version, WorldLine of) => _kept.BoundaryOf(version, of);
+    internal override Boundary? BoundaryOf(VersionNumber version, WorldLine of) => _kept.BoundaryOf(version, of);
 
-    private Boundary BoundaryAt(Version version, WorldLine line) => new(line, version, 0, 0, EndOf(version));
+    private Boundary BoundaryAt(VersionNumber version, WorldLine line) => new(line, version, 0, 0, EndOf(version));
 
     /// <summary>The state at the end of a version of the current history: that one, and no other.</summary>
     /// <exception cref="RecoveryRefusedException">No commit holds it.</exception>
-    protected virtual KeptState StateAt(Version version, WorldLine current) =>
+    protected virtual KeptState StateAt(VersionNumber version, WorldLine current) =>
         _history.Latest(current, line => Seat.LastValid(line, Recovery.Lines), version) is { } state && state.Last == version
             ? state
             : throw new RecoveryRefusedException($"shard {_options.Shard}: {_fasterOptions.Directory} has no commit of version {version}.");
 
-    internal override void RequireBase(Version version, WorldLine of) => StateAt(version, of);
+    internal override void RequireBase(VersionNumber version, WorldLine of) => StateAt(version, of);
 
     internal override Task DetachAsync(CancellationToken stop)
     {
@@ -114,7 +114,7 @@ internal partial class FasterShard
 
     // ---- Opening, going back, closing ----
 
-    private void Open(WorldPoint? commit, Version? open = null)
+    private void Open(WorldPoint? commit, VersionNumber? open = null)
     {
         long began = Stopwatch.GetTimestamp();
         try

@@ -9,6 +9,7 @@ using System.Text;
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
@@ -20,7 +21,6 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
 using Slogger.Proxy.Peers;
 using Slogger.Redis.Connections;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -152,7 +152,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates
     }
 
     // A version is closed when the clock has passed its end.
-    private HybridTimestamp EndOf(Version version) => HybridTimestamp.Of(Seat.Grid.StartOf(version.Next), 0);
+    private HybridTimestamp EndOf(VersionNumber version) => HybridTimestamp.Of(Seat.Grid.StartOf(version.Next), 0);
 
     internal override Task<byte[]> CommandsAsync(CancellationToken stop) => Task.FromResult(_commandTable!);
 

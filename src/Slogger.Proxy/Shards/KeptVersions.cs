@@ -1,7 +1,7 @@
 // Which versions a store stands for that commits whole states (all but mode log): its kept states prove what a recovery may go back to, the
 // newest of them also stands for versions after it in which nothing was done, and those that no recovery can need are deleted.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -15,21 +15,21 @@ internal interface IKeptStates
     /// <param name="current">The current world-line.</param>
     /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
     /// <param name="atMost">No later version.</param>
-    Boundary? Latest(WorldLine current, Func<WorldLine, Version> lastValid, Version atMost);
+    Boundary? Latest(WorldLine current, Func<WorldLine, VersionNumber> lastValid, VersionNumber atMost);
 
     /// <summary>Has the newest state before it stand for the versions up to a boundary, too. Durable when it returns.</summary>
     /// <returns>False: the world-line has no such state.</returns>
     bool Extend(Boundary last);
 
     /// <summary>Deletes what no recovery can need when this cut is recorded, and nothing else.</summary>
-    void Prune(WorldPoint cut, Func<WorldLine, Version> lastValid);
+    void Prune(WorldPoint cut, Func<WorldLine, VersionNumber> lastValid);
 }
 
 /// <summary>What follows from the kept states. Thread-safe.</summary>
 /// <param name="states">The states.</param>
 /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
 /// <param name="durable">Told of what is durable.</param>
-internal sealed class KeptVersions(IKeptStates states, Func<WorldLine, Version> lastValid, Action<WorldPoint> durable)
+internal sealed class KeptVersions(IKeptStates states, Func<WorldLine, VersionNumber> lastValid, Action<WorldPoint> durable)
 {
     private readonly Lock _lock = new();
     private Boundary? _emptyRun;
@@ -43,12 +43,12 @@ internal sealed class KeptVersions(IKeptStates states, Func<WorldLine, Version> 
     {
         // A world-line that the metadata does not know: it is not the pair of this directory.
         if (states.Newest is { } newest && newest.WorldLine > current) { return (newest, null); }
-        if (states.Latest(current, lastValid, new Version(long.MaxValue)) is not { } last) { return (null, null); }
+        if (states.Latest(current, lastValid, new VersionNumber(long.MaxValue)) is not { } last) { return (null, null); }
         return (last, last.WorldLine < current ? last : null);
     }
 
     /// <summary>Where a version ends; null if no state stands for it.</summary>
-    public Boundary? BoundaryOf(Version version, WorldLine current) =>
+    public Boundary? BoundaryOf(VersionNumber version, WorldLine current) =>
         states.Latest(current, lastValid, version) is { } last && last.Version == version ? last : null;
 
     // ---- What the machine says: under its lock ----

@@ -1,6 +1,7 @@
 // What recovery is in mode log: the log proves boundaries and holds the stream, so a store on its history is continued where the
 // log ends, and a lost one is restored from a checkpoint and the log's tail.
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -12,7 +13,6 @@ using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Replication;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -205,12 +205,12 @@ internal sealed partial class LogShard
     }
 
     // Exactly that version: the boundary below it is another state, unless nothing was done in between.
-    internal override Boundary? BoundaryOf(Version version, WorldLine of) =>
+    internal override Boundary? BoundaryOf(VersionNumber version, WorldLine of) =>
         _log.BoundaryAtOrBelow(version) is { } found ? found.Version == version ? found : null
         : version == Base.Version ? Base : null;
 
     // Before the log's first boundary its base is all there is.
-    internal override void RequireBase(Version version, WorldLine of) =>
+    internal override void RequireBase(VersionNumber version, WorldLine of) =>
         BaseOf(_log.BoundaryAtOrBelow(version)?.Offset ?? _log.Origin.Offset);
 
     internal override async Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed,

@@ -186,7 +186,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
 
     void IStreamSink.OnSessionMark(ReadOnlySpan<byte> payload) => _marks.OnMark(payload);
 
-    internal override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
+    internal override (SequenceNumber Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
 
     void IStreamSink.OnPublish(ReadOnlySpan<byte> command) => Moves.OnPublished(command);
 

@@ -1,10 +1,10 @@
 // What slogger restore has left for the next start (RestoredNote): a store that it has brought to an older version, or the word that the
 // shard goes on from one. It is noted before the store is touched, so that a start that dies half-way is known by the next.
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Proxy.Restoring;
 using Slogger.Redis.Feeding;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -27,11 +27,11 @@ internal sealed class RestoredStart(string dataDirectory)
     {
         if (Note.GoesOn is not { } goesOn)
         {
-            return Note.Find(address, run) is { } store ? new(new Version(store.Version), false, default) : null;
+            return Note.Find(address, run) is { } store ? new(new VersionNumber(store.Version), false, default) : null;
         }
         if (goesOn.WorldLine == 0 || last is null || last.Value.WorldLine.Number < goesOn.WorldLine)
         {
-            return new(new Version(goesOn.Version), true, new(goesOn.WorldLine));
+            return new(new VersionNumber(goesOn.Version), true, new(goesOn.WorldLine));
         }
         // A process that has died before it could forget it.
         Forget();

@@ -1,5 +1,6 @@
 // Keeps ready what a rollback in place looks its values up in: the index of the newest checkpoint at or below the cut, and that of the
 // log's commands on top of it. A thread of its own follows both, some way behind: neither the log nor a checkpoint waits for it.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -9,7 +10,6 @@ using Slogger.Redis.Connections;
 using Slogger.Redis.Rdb;
 using Slogger.Redis.Rollback;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -21,7 +21,7 @@ internal sealed class RollbackIndexes : IDisposable
     private static readonly TimeSpan Period = TimeSpan.FromMilliseconds(200);
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
-    private readonly Func<Version> _committed;
+    private readonly Func<VersionNumber> _committed;
     private readonly ILogger _report;
     private readonly string _shard;
     private readonly TailIndex _tail = new();
@@ -38,7 +38,7 @@ internal sealed class RollbackIndexes : IDisposable
     private (Checkpoint Checkpoint, CheckpointIndex Index)? _ready;
     private Thread? _thread;
 
-    public RollbackIndexes(VersionLog log, CheckpointStore checkpoints, Func<Version> committed, ILogger report, string shard)
+    public RollbackIndexes(VersionLog log, CheckpointStore checkpoints, Func<VersionNumber> committed, ILogger report, string shard)
     {
         _log = log;
         _checkpoints = checkpoints;

@@ -44,19 +44,19 @@ internal sealed class SessionMarks(MarkerCodec codec)
 
     /// <summary>The last operation that is known to have been executed here, and a version in which it surely had been;
     /// version 0 if that one is still open. Null if the session is not known.</summary>
-    public (Sequence Last, long Version)? Find(SessionId session)
+    public (SequenceNumber Last, long Version)? Find(SessionId session)
     {
         while (true)
         {
             Lazy<SessionMarks>? past;
             lock (_lock) { past = _past; }
-            (Sequence Last, long Version)? before = past?.Value.Find(session);
+            (SequenceNumber Last, long Version)? before = past?.Value.Find(session);
             lock (_lock)
             {
                 if (_past != past) { continue; }
                 if (_sessions.TryGetValue(session.Bits, out Entry found) && !(before?.Last.Number > found.Last))
                 {
-                    return (new Sequence(found.Last), found.Version);
+                    return (new SequenceNumber(found.Last), found.Version);
                 }
                 return before is { Version: 0 } open ? open with { Version = _firstClosed } : before;
             }

@@ -13,7 +13,6 @@ using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -40,9 +39,9 @@ internal sealed class ShardBatches(VersionedShard shard, TimeSpan clockError) : 
 
     public Partitioning Partitions => shard.Seat.Partitions;
 
-    public (Sequence Last, long Version)? LastDone(SessionId session) => shard.LastDone(session);
+    public (SequenceNumber Last, long Version)? LastDone(SessionId session) => shard.LastDone(session);
 
-    public GateDecision Decide(in BatchHeader header, Version open)
+    public GateDecision Decide(in BatchHeader header, VersionNumber open)
     {
         // The clock is only looked at for a session that is ahead.
         HybridTimestamp now = header.AtLeast > open ? shard.Now() : default;
@@ -51,9 +50,9 @@ internal sealed class ShardBatches(VersionedShard shard, TimeSpan clockError) : 
             new GateShard(new(shard.WorldLine), open, grid.Grid, _branches) { GridValidUntilUs = grid.ValidUntilUs }, now);
     }
 
-    public void FastForward(Version atLeast) => shard.Versions.FastForward(atLeast);
+    public void FastForward(VersionNumber atLeast) => shard.Versions.FastForward(atLeast);
 
-    public void OnLetThrough(in BatchHeader header, Version open)
+    public void OnLetThrough(in BatchHeader header, VersionNumber open)
     {
         if (shard.Cuts?.Dependencies is not { } notes || header.Dependencies.IsEmpty) { return; }
         notes.Add(header.Dependencies.Span, open);
@@ -66,7 +65,7 @@ internal sealed class ShardBatches(VersionedShard shard, TimeSpan clockError) : 
             WorldLine line = new(shard.WorldLine);
             if (_cut is { } cut && cut.WorldLine == line) { return new(line, Lowest(cut)); }
             // Of this world-line nothing was told yet but where it began.
-            return new(line, _lines.FirstOrDefault(l => l.WorldLine == line)?.BranchCut ?? Version.Zero);
+            return new(line, _lines.FirstOrDefault(l => l.WorldLine == line)?.BranchCut ?? VersionNumber.Zero);
         }
     }
 
@@ -92,7 +91,7 @@ internal sealed class ShardBatches(VersionedShard shard, TimeSpan clockError) : 
     }
 
     /// <summary>Before when replies of this version are held back.</summary>
-    public HybridTimestamp HoldReplyUntil(Version open) => _gate.HoldReplyUntil(open, shard.Seat.Grid);
+    public HybridTimestamp HoldReplyUntil(VersionNumber open) => _gate.HoldReplyUntil(open, shard.Seat.Grid);
 
     /// <summary>The front end opens: these are the world-lines.</summary>
     public void Publish(IReadOnlyList<WorldLineRecord> lines)
@@ -113,10 +112,10 @@ internal sealed class ShardBatches(VersionedShard shard, TimeSpan clockError) : 
         }
     }
 
-    private static Version Lowest(Cut cut)
+    private static VersionNumber Lowest(Cut cut)
     {
-        Version lowest = cut.Versions[0];
-        foreach (Version version in cut.Versions) { lowest = Version.Min(lowest, version); }
+        VersionNumber lowest = cut.Versions[0];
+        foreach (VersionNumber version in cut.Versions) { lowest = VersionNumber.Min(lowest, version); }
         return lowest;
     }
 }

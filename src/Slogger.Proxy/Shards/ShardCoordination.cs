@@ -8,7 +8,6 @@ using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -64,7 +63,7 @@ internal sealed class ShardCoordination : ICoordinatorListener, IPulseListener, 
 
     // ---- What the coordinator says (the link's task) ----
 
-    void ICoordinatorListener.OnTold(ClusterCut cut, Version own) => _cuts.OnCut(cut, new WorldPoint(cut.Cut.WorldLine, own));
+    void ICoordinatorListener.OnTold(ClusterCut cut, VersionNumber own) => _cuts.OnCut(cut, new WorldPoint(cut.Cut.WorldLine, own));
 
     void ICoordinatorListener.OnAskedAgain() => _cuts.Recorder.AskedAgain();
 

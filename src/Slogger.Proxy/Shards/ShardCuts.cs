@@ -5,7 +5,6 @@ using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -63,7 +62,7 @@ internal sealed class ShardCuts : ICutListener, IDisposable
     {
         if (Dependencies is not { } dependencies) { return; }
         WorldPoint cut;
-        Version executed;
+        VersionNumber executed;
         lock (_shard.Versions.Lock)
         {
             cut = _shard.Versions.Machine!.Committed;
@@ -75,7 +74,7 @@ internal sealed class ShardCuts : ICutListener, IDisposable
     /// <summary>Of what this shard proves when it begins a world-line; null where SQL does not ask.</summary>
     /// <param name="claim">What it proves.</param>
     /// <param name="cut">The recorded cut.</param>
-    public PrecedenceRow? RowForBranch(in DurableClaim claim, Version cut) =>
+    public PrecedenceRow? RowForBranch(in DurableClaim claim, VersionNumber cut) =>
         _shard.Seat.Finder.RecordsRows ? Dependencies?.RowForBranch(claim.Point, cut) : null;
 
     PrecedenceRow? ICutListener.RowFor(WorldPoint through, bool startsOver) => Dependencies?.RowFor(through, startsOver);
@@ -86,13 +85,13 @@ internal sealed class ShardCuts : ICutListener, IDisposable
 
     bool ICutListener.IsCommitAwaited => _shard.Versions.IsCommitAwaited;
 
-    Version ICutListener.AwaitedVersion => _shard.Versions.AwaitedVersion;
+    VersionNumber ICutListener.AwaitedVersion => _shard.Versions.AwaitedVersion;
 
     bool ICutListener.IsStopping => _shard.Lifetime.IsStopping;
 
     bool ICutListener.IsJoining => _shard.Membership.IsJoining;
 
-    Version ICutListener.OpenVersion => new(_shard.Versions.OpenVersion);
+    VersionNumber ICutListener.OpenVersion => new(_shard.Versions.OpenVersion);
 
     Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) =>
         _shard.Membership.AskToJoinAsync(recorded, cut, stop);

@@ -8,11 +8,11 @@ using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Lifecycle;
 using Slogger.Core.Membership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -50,7 +50,7 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
     }
 
     /// <summary>The shard has begun with this version, and may be admitted with a later one.</summary>
-    public async Task AllowAdmissionAsync(Version begun, CancellationToken stop)
+    public async Task AllowAdmissionAsync(VersionNumber begun, CancellationToken stop)
     {
         await _admission.WaitAsync(stop).ConfigureAwait(false);
         shard.Recovery.Joiner.Begun(begun);
@@ -130,7 +130,7 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
         bool isTold = false, isSeen = false;
         while (!stop.IsCancellationRequested)
         {
-            Version? last = null;
+            VersionNumber? last = null;
             if (shard.Access.Loop is { } loop)
             {
                 // What was let through before the door was shut has been forwarded when the loop has seen that.

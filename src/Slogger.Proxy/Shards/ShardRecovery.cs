@@ -13,7 +13,6 @@ using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -370,13 +369,13 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         await shard.DetachAsync(stop).ConfigureAwait(false);
     }
 
-    private async Task<Version?> BeginWorldLineAsync(LifecycleStep step, CancellationToken stop)
+    private async Task<VersionNumber?> BeginWorldLineAsync(LifecycleStep step, CancellationToken stop)
     {
         WorldPoint point = step.At.Point;
         DurableClaim claim = new(point, 1, point.Version);
         if (!step.IsAdoption) { claim = shard.Versions.ClaimOf(point) ?? claim; }
         PrecedenceRow? row = step.IsAdoption ? null : shard.Cuts!.RowForBranch(claim, Cut.Version);
-        Version? branch = await shard.Seat.BeginWorldLineAsync(claim, row, stop).ConfigureAwait(false);
+        VersionNumber? branch = await shard.Seat.BeginWorldLineAsync(claim, row, stop).ConfigureAwait(false);
         if (branch is null) { return null; }
         shard.Cuts!.Coordination?.Link.SayBegun();
         FailPoint.Pass(FailPoint.WorldLineRecorded);
@@ -401,7 +400,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
     {
         if (waitUs > SlowMicroseconds)
         {
-            Version ends = shard.Seat.Grid.VersionAt(shard.Now().Microseconds + waitUs).Previous;
+            VersionNumber ends = shard.Seat.Grid.VersionAt(shard.Now().Microseconds + waitUs).Previous;
             report.Info($"shard {options.Shard}: waits for the end of version {ends}, in {waitUs / 1e6:0.0} s");
         }
         for (long leftUs = waitUs; leftUs > 0 && !shard.Access.IsSuspected; leftUs = shard.Versions.UntilNextVersionUs())

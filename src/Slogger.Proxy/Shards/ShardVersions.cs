@@ -13,7 +13,6 @@ using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Metadata;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -35,7 +34,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     private int _changedElsewhere;              // any thread
     private volatile bool _isAttached;
     private Marker _pendingMarker;
-    private Version _peersWaitUntil;
+    private VersionNumber _peersWaitUntil;
 
     /// <summary>Guards the machine.</summary>
     public Lock Lock { get; } = new();
@@ -164,7 +163,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             // Only every stride-th version can be closed: earlier ticks would close nothing.
             long stride = machine.Stride;
             long closable = (machine.OpenVersion.Number + stride - 1) / stride * stride;
-            return Math.Max(shard.Seat.Grid.StartOf(new Version(closable + 1)) - Now().Microseconds, 0);
+            return Math.Max(shard.Seat.Grid.StartOf(new VersionNumber(closable + 1)) - Now().Microseconds, 0);
         }
     }
 
@@ -198,7 +197,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             if (busy) { machine.Forwarded(); }
             bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || shard.Membership.IsJoining
                 || shard.Membership.IsLeaving;
-            machine.CommitAwaited(isAwaited, Effects, Version.Max(AwaitedVersion, _peersWaitUntil));
+            machine.CommitAwaited(isAwaited, Effects, VersionNumber.Max(AwaitedVersion, _peersWaitUntil));
             shard.Tick(machine, hasChanged);
             return Perform() ? shard.ToSend(_pendingMarker) : null;
         }
@@ -225,7 +224,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     }
 
     /// <summary>See <see cref="IBatchPort.FastForward"/>.</summary>
-    public void FastForward(Version atLeast)
+    public void FastForward(VersionNumber atLeast)
     {
         HybridTimestamp opens = HybridTimestamp.Of(shard.Seat.Grid.StartOf(atLeast), 0);
         lock (Lock)
@@ -238,7 +237,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     }
 
     /// <summary>Opens a version ahead of the clock, on the loop's thread.</summary>
-    public void FastForwardSoon(Version atLeast)
+    public void FastForwardSoon(VersionNumber atLeast)
     {
         if (shard.Access.Loop is not { } loop) { return; }
         loop.Post(() =>
@@ -264,7 +263,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     public bool IsCommitAwaited => shard.Site.HoldsAll || shard.Access.Loop?.AwaitedVersion > CommittedVersion;
 
     /// <summary>For which version.</summary>
-    public Version AwaitedVersion => shard.Site.HoldsAll ? new(OpenVersion) : new(shard.Access.Loop?.AwaitedVersion ?? 0);
+    public VersionNumber AwaitedVersion => shard.Site.HoldsAll ? new(OpenVersion) : new(shard.Access.Loop?.AwaitedVersion ?? 0);
 
     // ---- What the store says ----
 
@@ -383,7 +382,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         lock (Lock)
         {
             if (Machine is not { } machine) { return; }
-            _peersWaitUntil = Version.Max(_peersWaitUntil, cut.AwaitedUntil);
+            _peersWaitUntil = VersionNumber.Max(_peersWaitUntil, cut.AwaitedUntil);
             if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
             else if (!shard.Membership.IsJoining) { machine.CutAdvanced(own, Effects); }
             Perform();

@@ -6,6 +6,7 @@ using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log;
@@ -17,7 +18,6 @@ using Slogger.Proxy.Ports;
 using Slogger.Redis.Connections;
 using Slogger.Replication.Following;
 using Slogger.Resp;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -74,7 +74,7 @@ internal abstract class StateObject
     }
 
     /// <summary>See <see cref="IBatchPort.LastDone"/>; without a stream nothing is known.</summary>
-    internal virtual (Sequence Last, long Version)? LastDone(SessionId session) => null;
+    internal virtual (SequenceNumber Last, long Version)? LastDone(SessionId session) => null;
 
     /// <summary>Returns when nothing is executed any more of what connections carried that were lost (<see cref="CarrierLost"/>): before
     /// the front end opens again.</summary>
@@ -168,10 +168,10 @@ internal abstract class StateObject
 
     /// <summary>What a restore to a version of a world-line begins with is there.</summary>
     /// <exception cref="RecoveryRefusedException">It is not; the text says what is missing.</exception>
-    internal abstract void RequireBase(Version version, WorldLine of);
+    internal abstract void RequireBase(VersionNumber version, WorldLine of);
 
     /// <summary>Where a version of a world-line ends; null if that is not known.</summary>
-    internal abstract Boundary? BoundaryOf(Version version, WorldLine of);
+    internal abstract Boundary? BoundaryOf(VersionNumber version, WorldLine of);
 
     /// <summary>Goes on with a store that has lost nothing. False: look again.</summary>
     internal abstract Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop);

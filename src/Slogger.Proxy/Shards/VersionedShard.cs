@@ -13,6 +13,7 @@ using System.Net.Sockets;
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log.Format;
@@ -23,7 +24,6 @@ using Slogger.Proxy.Ports;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -113,7 +113,8 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     public bool IsOpen => Access.IsOpen;
 
     public bool IsEnding =>
-        (Lifetime.IsStopping || Membership.IsLeaving) && !Lifetime.Ending.IsCancellationRequested && Versions.IsAttached && !Access.IsSuspected;
+        (Lifetime.IsStopping || Membership.IsLeaving) && !Lifetime.Ending.IsCancellationRequested && Versions.IsAttached
+            && !Access.IsSuspected;
 
     /// <inheritdoc />
     public bool IsFollowing => Seat.FollowedSite is not null;
@@ -195,7 +196,7 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
 
     /// <summary>What a session has seen elsewhere is noted in a version that is open, and only if the shard is in its world-line.</summary>
     /// <returns>Whether it is.</returns>
-    protected bool NoteDependencies(WorldLine line, ReadOnlySpan<Dependency> dependencies, Func<Version> open) =>
+    protected bool NoteDependencies(WorldLine line, ReadOnlySpan<Dependency> dependencies, Func<VersionNumber> open) =>
         Cuts?.Dependencies is not { } notes || dependencies.IsEmpty || notes.Add(line, dependencies, open);
 
     /// <summary>Follows from now on, with what the store has.</summary>

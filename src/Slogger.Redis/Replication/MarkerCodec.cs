@@ -5,8 +5,8 @@ using System.Buffers.Text;
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Redis.Replication;
 
@@ -15,7 +15,7 @@ namespace Slogger.Redis.Replication;
 /// <param name="Closed">The version that ends at the marker.</param>
 /// <param name="NextOpen">The version that begins behind it.</param>
 /// <param name="Time">The sender's clock.</param>
-public readonly record struct MarkerPayload(WorldLine WorldLine, Version Closed, Version NextOpen, HybridTimestamp Time);
+public readonly record struct MarkerPayload(WorldLine WorldLine, VersionNumber Closed, VersionNumber NextOpen, HybridTimestamp Time);
 
 /// <summary>A marker read in the stream.</summary>
 /// <param name="Payload">What it says.</param>
@@ -61,7 +61,7 @@ public sealed class MarkerCodec
             || !TryNumber(ref payload, out long next)
             || !Utf8Parser.TryParse(payload, out ulong bits, out int used) || used != payload.Length)
             return false;
-        marker = new MarkerPayload(new WorldLine(worldLine), new Version(closed), new Version(next), new HybridTimestamp(bits));
+        marker = new MarkerPayload(new WorldLine(worldLine), new VersionNumber(closed), new VersionNumber(next), new HybridTimestamp(bits));
         return true;
     }
 

@@ -1,9 +1,9 @@
 // Which places in a stream the commits of a store that follows stand for: a file beside them. A commit counts only with its note, which is
 // made behind it; so none is ever taken for another one's.
 using System.Text.Json.Serialization;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Following;
 
@@ -27,7 +27,7 @@ internal sealed record FollowNote
 
     /// <summary>The commit.</summary>
     [JsonIgnore]
-    public WorldPoint Point => new(new(Line), new Version(Version));
+    public WorldPoint Point => new(new(Line), new VersionNumber(Version));
 }
 
 /// <summary>The notes of a store's directory. Thread-safe.</summary>

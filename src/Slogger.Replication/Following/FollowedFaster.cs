@@ -7,6 +7,7 @@
 // before readers have to wait for it, if it can be; if not (no memory), the store is given up, and begun again from the commit: what is
 // shown is never half of a version.
 using System.Diagnostics;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
@@ -15,7 +16,6 @@ using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
 using Slogger.Redis.Feeding;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Following;
 
@@ -39,10 +39,10 @@ internal interface IFasterHost
 
     /// <summary>Opens an empty store; whatever there was is deleted.</summary>
     /// <param name="open">Its open version.</param>
-    void OpenEmptyToFollow(Version open);
+    void OpenEmptyToFollow(VersionNumber open);
 
     /// <summary>A commit is the state at the end of a version, at which a world-line has begun. Durable when it returns.</summary>
-    void EnterAsFollowed(WorldLine line, Version branch, WorldPoint commit);
+    void EnterAsFollowed(WorldLine line, VersionNumber branch, WorldPoint commit);
 }
 
 /// <summary>The FASTER store of a stream.</summary>

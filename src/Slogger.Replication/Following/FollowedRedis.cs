@@ -1,6 +1,7 @@
 // A Redis that follows a stream's log from version to version (StoreFollower): begun from a checkpoint, resumed where it stands after this
 // process has died, begun anew when it was lost. The identity that it follows is the log's present one: noted there before Redis hears of
 // it, and what the log is continued by once Redis is a master.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -8,7 +9,6 @@ using Slogger.Log.Format;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using RestoreOptions = Slogger.Redis.Feeding.RestoreOptions;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Following;
 

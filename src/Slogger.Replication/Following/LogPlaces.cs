@@ -1,7 +1,7 @@
 // Where versions end in a log, by offsets.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Following;
 
@@ -19,8 +19,8 @@ internal static class LogPlaces
                 : (new(log.FirstWorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default),
                 offset == log.Origin.Offset);
         }
-        Version first = Search(log, found.Version, found.Offset - 1) is { } before ? before.Version.Next
-            : Version.Max(log.FirstVersion, log.FirstBoundary?.Version ?? found.Version);
+        VersionNumber first = Search(log, found.Version, found.Offset - 1) is { } before ? before.Version.Next
+            : VersionNumber.Max(log.FirstVersion, log.FirstBoundary?.Version ?? found.Version);
         // Of the world-line that has closed it, not of one that has begun there.
         WorldLine line = log.Branches.Where(b => b.Version < first).Select(b => b.WorldLine).Append(log.FirstWorldLine).Max();
         return (found with { Version = first, WorldLine = line }, found.Offset == offset);
@@ -31,7 +31,7 @@ internal static class LogPlaces
         new(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default);
 
     // The last version that ends at or below an offset.
-    private static Boundary? Search(VersionLog log, Version last, long offset)
+    private static Boundary? Search(VersionLog log, VersionNumber last, long offset)
     {
         Boundary? found = null;
         long low = log.FirstVersion.Number, high = last.Number;

@@ -2,9 +2,9 @@
 // every loss (Core's Shipper and Receiver), so a link that fails is thrown away, and another one made.
 using System.Buffers;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Links;
 
@@ -27,7 +27,7 @@ internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequenc
                 Seed seed = chunk.Seed;
                 bool isNamed = seed.Id.Length is > 0 and <= SeedIdLengthMax && seed.History.ReplicationId.Length is > 0 and <= 40
                     && !seed.History.ReplicationId.AsSpan().ContainsAnyExceptInRange('!', '~');
-                if (!isNamed || seed.Base.Offset < 0 || seed.Base.Closed < Version.Zero || seed.Floor.WorldLine != seed.Base.WorldLine
+                if (!isNamed || seed.Base.Offset < 0 || seed.Base.Closed < VersionNumber.Zero || seed.Floor.WorldLine != seed.Base.WorldLine
                     || seed.Floor.Version <= seed.Base.Closed)
                 {
                     return $"{seed} is no copy of a store";

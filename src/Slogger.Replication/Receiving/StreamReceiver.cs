@@ -8,6 +8,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sessions;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;
@@ -15,7 +16,6 @@ using Slogger.Metadata;
 using Slogger.Replication.Following;
 using Slogger.Replication.Links;
 using Slogger.Replication.Seeding;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Receiving;
 
@@ -376,7 +376,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     }
 
     // The stream is the same whatever its identity at the primary: here nobody asks for that.
-    private void Begin(WorldLine line, Version version, long? offset)
+    private void Begin(WorldLine line, VersionNumber version, long? offset)
     {
         _log.Sync();
         // Before the first version has ended the log's own beginning is where it goes back to.

@@ -2,9 +2,9 @@
 using System.Text.Json;
 using System.Text.Json.Serialization;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Seeding;
 
@@ -40,8 +40,8 @@ internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint C
                 WorldLine line = new(record.WorldLine);
                 return new(
                     new(record.Id, record.Generation, record.Bytes, new(record.ReplicationId, record.HistoryOffset),
-                        new(line, record.Offset, new Version(record.Closed)),
-                            new(line, new Version(record.Floor))) { Checksum = record.Checksum },
+                        new(line, record.Offset, new VersionNumber(record.Closed)),
+                            new(line, new VersionNumber(record.Floor))) { Checksum = record.Checksum },
                     file.FullName);
             }
         }

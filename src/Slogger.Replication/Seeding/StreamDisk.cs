@@ -9,6 +9,7 @@ using System.Buffers;
 using System.Text.Json.Serialization;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -16,7 +17,6 @@ using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Redis.Rdb;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Seeding;
 
@@ -272,7 +272,7 @@ internal sealed record SeedRecord(
     public Seed ToSeed()
     {
         var line = new WorldLine(BaseWorldLine);
-        return new(Id, Generation, Bytes, new(ReplicationId, HistoryOffset), new(line, BaseOffset, new Version(BaseClosed)),
+        return new(Id, Generation, Bytes, new(ReplicationId, HistoryOffset), new(line, BaseOffset, new VersionNumber(BaseClosed)),
             new(line, new(FloorVersion))) { Checksum = Checksum };
     }
 }

@@ -13,6 +13,7 @@ using System.Text.Json.Serialization;
 using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -24,7 +25,6 @@ using Slogger.Redis.Feeding;
 using Slogger.Redis.Slots;
 using Slogger.Sites.Streams;
 using V1 = Slogger.Grpc.Shipping.V1;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Merging;
 
@@ -385,7 +385,7 @@ internal sealed class MergedStore : IDisposable
     }
 
     // Whatever is needed of the streams lies behind this.
-    private void Trim(Version reached)
+    private void Trim(VersionNumber reached)
     {
         foreach (MergedStream stream in Streams)
         {

@@ -11,7 +11,7 @@ public partial class PageTests
 
     // Options of other programs.
     private static readonly string[] s_ofOthers =
-        ["save", "dir", "port", "daemonize", "pidfile", "owner", "system", "home-dir", "now", "signal", "kill-whom"];
+        ["raw", "save", "dir", "port", "daemonize", "pidfile", "owner", "system", "home-dir", "now", "signal", "kill-whom"];
 
     [Fact]
     public void Links_OfAllPages_LeadToAFileAndAHeading()

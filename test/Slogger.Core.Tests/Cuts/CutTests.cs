@@ -1,7 +1,7 @@
 // Cuts and sets of dependencies as values (DPR, definitions of section 3; invariant I3).
 using Slogger.Core.Cuts;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Cuts;
 
@@ -12,8 +12,8 @@ public class CutTests
     [Fact]
     public void Of_HasAVersionForEachShard_AndNoOthers()
     {
-        Assert.Equal(new Version(5), Some.Of(new(0)));
-        Assert.Equal(new Version(7), Some.Of(new(1)));
+        Assert.Equal(new VersionNumber(5), Some.Of(new(0)));
+        Assert.Equal(new VersionNumber(7), Some.Of(new(1)));
         Assert.Throws<ArgumentOutOfRangeException>(() => Some.Of(new(2)));
         Assert.Throws<ArgumentOutOfRangeException>(() => Some.Of(new(-1)));
     }
@@ -46,7 +46,7 @@ public class CutTests
     public void Uniform_HasTheVersionEverywhere()
     {
         Assert.Equal(Make(3, 9, 9, 9), Cut.Uniform(new(3), 3, new(9)));
-        Assert.Equal(Cut.ShardsMax, Cut.Uniform(new(1), Cut.ShardsMax, Version.Zero).ShardCount);
+        Assert.Equal(Cut.ShardsMax, Cut.Uniform(new(1), Cut.ShardsMax, VersionNumber.Zero).ShardCount);
     }
 
     [Fact]
@@ -54,8 +54,8 @@ public class CutTests
     {
         Assert.Throws<ArgumentException>(() => Make(1));
         Assert.Throws<ArgumentException>(() => Make(1, -1));
-        Assert.Throws<ArgumentException>(() => Cut.Uniform(new(1), Cut.ShardsMax + 1, Version.Zero));
-        Assert.Throws<ArgumentException>(() => Cut.Uniform(new(1), 0, Version.Zero));
+        Assert.Throws<ArgumentException>(() => Cut.Uniform(new(1), Cut.ShardsMax + 1, VersionNumber.Zero));
+        Assert.Throws<ArgumentException>(() => Cut.Uniform(new(1), 0, VersionNumber.Zero));
         Assert.Throws<ArgumentException>(() => Make(1, new long[Cut.ShardsMax + 1]));
     }
 
@@ -85,5 +85,5 @@ public class CutTests
     }
 
     private static Cut Make(long worldLine, params long[] versions) =>
-        new(new WorldLine(worldLine), versions.Select(v => new Version(v)).ToArray());
+        new(new WorldLine(worldLine), versions.Select(v => new VersionNumber(v)).ToArray());
 }

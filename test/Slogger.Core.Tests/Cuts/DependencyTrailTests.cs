@@ -1,8 +1,8 @@
 // What a shard says of the dependencies of its versions (DPR, section 3.1): rows of the graph, from the headers of batches.
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Cuts;
 
@@ -110,7 +110,7 @@ public class DependencyTrailTests
         }
 
         Assert.InRange(rows.Count, 2, DependencyTrail.RowsMax);
-        Version after = V(0);
+        VersionNumber after = V(0);
         foreach (PrecedenceRow row in rows.Values.OrderBy(r => r.Through.Version.Number))
         {
             Assert.Equal(after, row.After);
@@ -176,7 +176,7 @@ public class DependencyTrailTests
 
     private static WorldPoint At(long version) => new(WorldLine.First, V(version));
 
-    private static Version V(long number) => new(number);
+    private static VersionNumber V(long number) => new(number);
 
     private static Dependency On(int shard, long version) => new(new(shard), new(version));
 

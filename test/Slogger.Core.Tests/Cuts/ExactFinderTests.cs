@@ -1,8 +1,8 @@
 // The graph's rules one by one: rows that are late, doubled, merged or lost; the closure against trying every cut there is.
 using Slogger.Core.Cuts;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using static Slogger.Core.Tests.Cuts.FinderTestKit;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Cuts;
 
@@ -114,29 +114,29 @@ public class ExactFinderTests
             random.Shuffle(shuffled);
             ExactFinder exact = new(Start(graph.Length), shuffled);
             exact.Advance();
-            Version[] largest = LargestByTryingAll(graph);
+            VersionNumber[] largest = LargestByTryingAll(graph);
             Assert.True(largest.SequenceEqual(exact.Current.Versions.ToArray()),
                 $"seed {seed}: {exact.Current}, not [{string.Join(' ', largest)}]");
-            if (exact.Rows().Count > 0 && largest.Any(v => v > Version.Zero)) partial++;
+            if (exact.Rows().Count > 0 && largest.Any(v => v > VersionNumber.Zero)) partial++;
         }
 
         Assert.True(partial > 500, $"{partial} graphs had something in and something out");
     }
 
     /// <summary>Tries every choice of a prefix per shard, and joins those that are closed.</summary>
-    private static Version[] LargestByTryingAll(PrecedenceRow[][] graph)
+    private static VersionNumber[] LargestByTryingAll(PrecedenceRow[][] graph)
     {
-        Version[] largest = new Version[graph.Length];
+        VersionNumber[] largest = new VersionNumber[graph.Length];
         int[] taken = new int[graph.Length];
         while (true)
         {
-            Version[] reach = [.. taken.Select((n, s) => n == 0 ? Version.Zero : graph[s][n - 1].Through.Version)];
+            VersionNumber[] reach = [.. taken.Select((n, s) => n == 0 ? VersionNumber.Zero : graph[s][n - 1].Through.Version)];
             bool closed = true;
             for (int s = 0; s < graph.Length; s++)
                 for (int i = 0; i < taken[s]; i++)
                     foreach (Dependency d in graph[s][i].Dependencies.Items) closed &= d.Version <= reach[d.Shard.Number];
             if (closed)
-                for (int s = 0; s < graph.Length; s++) largest[s] = Version.Max(largest[s], reach[s]);
+                for (int s = 0; s < graph.Length; s++) largest[s] = VersionNumber.Max(largest[s], reach[s]);
             int next = 0;
             while (next < graph.Length && taken[next] == graph[next].Length) taken[next++] = 0;
             if (next == graph.Length) return largest;

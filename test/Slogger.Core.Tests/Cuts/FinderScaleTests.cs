@@ -2,8 +2,8 @@
 // the time.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Cuts;
 
@@ -81,7 +81,7 @@ public class FinderScaleTests
         VersionReport Report(int shard, int version)
         {
             for (int i = 0; i < on; i++) items[i] = new(new((shard + 1 + i) % shards), new(version));
-            return new(new(shard), new(WorldLine.First, new(version)), 1, new Version(version - 1), DependencySet.Of(items));
+            return new(new(shard), new(WorldLine.First, new(version)), 1, new VersionNumber(version - 1), DependencySet.Of(items));
         }
     }
 }

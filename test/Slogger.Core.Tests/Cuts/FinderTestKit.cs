@@ -1,13 +1,13 @@
 using Slogger.Core.Cuts;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Cuts;
 
 /// <summary>Short forms for scenarios: shards are A, B, C..., a token is a shard and a version, as in the paper.</summary>
 internal static class FinderTestKit
 {
-    public static Cut Start(int shards) => Cut.Uniform(WorldLine.First, shards, Version.Zero);
+    public static Cut Start(int shards) => Cut.Uniform(WorldLine.First, shards, VersionNumber.Zero);
 
     /// <summary>A report like <c>"B(1,2] A1 C2"</c>: shard B, versions above 1 up to 2, which depend on A-1 and C-2.</summary>
     public static VersionReport Report(string text, long stride = 1, long worldLine = 1)

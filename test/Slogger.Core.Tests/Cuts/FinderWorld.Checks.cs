@@ -1,6 +1,6 @@
 // What must hold of cuts, in words that share nothing with the finders' code.
 using Slogger.Core.Cuts;
-using Version = Slogger.Core.Versions.Version;
+using Slogger.Core.Versions;
 
 namespace Slogger.Core.Tests.Cuts;
 
@@ -25,7 +25,7 @@ internal sealed partial class FinderWorld
     private void CheckCuts()
     {
         foreach (IDprFinder finder in Finders()) CheckCut(finder);
-        Version[] closure = Closure(shard => _delivered.Where(r => r.Shard.Number == shard).Select(r => r.Row));
+        VersionNumber[] closure = Closure(shard => _delivered.Where(r => r.Shard.Number == shard).Select(r => r.Row));
         Cut best = new(_branch.WorldLine, closure);
         Require(Merges ? best.IsAtLeast(_exact.Current) : best.Equals(_exact.Current),
             $"exact: {_exact.Current}, the maximal closure is {best}");
@@ -132,7 +132,7 @@ internal sealed partial class FinderWorld
         for (int i = 0; i < _shards.Length; i++)
         {
             PrecedenceRow[] rows = [.. _delivered.Where(r => r.Shard.Number == i).Select(r => r.Row)];
-            Version joined = Chain(rows, _branch.Versions[i]).Select(r => r.Through.Version).LastOrDefault(_branch.Versions[i]);
+            VersionNumber joined = Chain(rows, _branch.Versions[i]).Select(r => r.Through.Version).LastOrDefault(_branch.Versions[i]);
             if (rows.Any(r => r.Through.Version > joined)) return true;
         }
 
@@ -140,10 +140,10 @@ internal sealed partial class FinderWorld
     }
 
     /// <summary>The maximal closure of rows by trying over and over until nothing more has to go.</summary>
-    private Version[] Closure(Func<int, IEnumerable<PrecedenceRow>> rowsOf)
+    private VersionNumber[] Closure(Func<int, IEnumerable<PrecedenceRow>> rowsOf)
     {
         List<PrecedenceRow>[] chains = [.. _shards.Select((_, i) => Chain(rowsOf(i), _branch.Versions[i]))];
-        Version Reach(int shard) => chains[shard].Count > 0 ? chains[shard][^1].Through.Version : _branch.Versions[shard];
+        VersionNumber Reach(int shard) => chains[shard].Count > 0 ? chains[shard][^1].Through.Version : _branch.Versions[shard];
         bool again = true;
         while (again)
         {
@@ -161,9 +161,9 @@ internal sealed partial class FinderWorld
     }
 
     /// <summary>The rows that follow each other from a version on, without a gap.</summary>
-    private static List<PrecedenceRow> Chain(IEnumerable<PrecedenceRow> rows, Version start)
+    private static List<PrecedenceRow> Chain(IEnumerable<PrecedenceRow> rows, VersionNumber start)
     {
-        Dictionary<Version, PrecedenceRow> byAfter = [];
+        Dictionary<VersionNumber, PrecedenceRow> byAfter = [];
         foreach (PrecedenceRow row in rows) byAfter[row.After] = row;
         List<PrecedenceRow> chain = [];
         while (byAfter.TryGetValue(chain.Count > 0 ? chain[^1].Through.Version : start, out PrecedenceRow next)) chain.Add(next);

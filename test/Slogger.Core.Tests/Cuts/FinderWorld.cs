@@ -4,8 +4,8 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Tests.Model;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Cuts;
 
@@ -57,7 +57,7 @@ internal sealed partial class FinderWorld
         _shards = new ModelShard[_random.Next(2, 6)];
         for (int i = 0; i < _shards.Length; i++) _shards[i] = new() { Stride = Pick(settings.Strides) };
         _sessions = new ModelOperation?[_random.Next(1, 5)];
-        _branch = Cut.Uniform(WorldLine.First, _shards.Length, Version.Zero);
+        _branch = Cut.Uniform(WorldLine.First, _shards.Length, VersionNumber.Zero);
         _exact = new(_branch, [], settings.Mutation, settings.RangesMax);
         if (!settings.Monotone) return;
         _approximate = new(_branch, settings.Mutation);
@@ -198,7 +198,7 @@ internal sealed partial class FinderWorld
 
     private void BeginWorldLine()
     {
-        Version[] versions = Closure(shard => _shards[shard].Closings.Take(_shards[shard].DurableCount)
+        VersionNumber[] versions = Closure(shard => _shards[shard].Closings.Take(_shards[shard].DurableCount)
             .Select(c => c.Row(shard, _branch.WorldLine)));
         _branch = new(_branch.WorldLine.Next, versions);
         _sent.Clear();

@@ -2,9 +2,9 @@
 using Slogger.Core.Identities;
 using Slogger.Core.Lifecycle;
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Xunit;
-using Version = Slogger.Core.Versions.Version;
 using K = Slogger.Core.Lifecycle.LifecycleStepKind;
 
 namespace Slogger.Core.Tests.Lifecycle;
@@ -22,7 +22,7 @@ public class ShardLifecycleTests
         IReadOnlyList<LifecycleStep> steps = shard.Resolve();
         Assert.DoesNotContain(steps, s => s.Kind == K.CompareStore);
         Assert.Contains(steps, s => s.Kind == K.LoseStore);
-        Assert.Equal(new WorldPoint(new(2), new Version(7)), steps[^1].RolledBack?.Point);
+        Assert.Equal(new WorldPoint(new(2), new VersionNumber(7)), steps[^1].RolledBack?.Point);
     }
 
     [Fact]
@@ -47,7 +47,7 @@ public class ShardLifecycleTests
         shard.Start();
         shard.LoseStore();
         Assert.Equal(K.EndLost, shard.Resolve(failAt: K.EndLost)[^1].Kind);
-        Assert.Equal(new WorldPoint(new(2), new Version(7)), shard.Resolve()[^1].RolledBack?.Point);
+        Assert.Equal(new WorldPoint(new(2), new VersionNumber(7)), shard.Resolve()[^1].RolledBack?.Point);
         Assert.Null(shard.Resolve()[^1].RolledBack);
     }
 
@@ -91,7 +91,7 @@ public class ShardLifecycleTests
 
         private void Report(LifecycleStep step)
         {
-            Boundary last = new(_log, new Version(7), 70, 0, default);
+            Boundary last = new(_log, new VersionNumber(7), 70, 0, default);
             switch (step.Kind)
             {
                 case K.CompareStore: _life.Compared(true); break;
@@ -99,7 +99,8 @@ public class ShardLifecycleTests
                     _life.StoreStarting(_hasEnded);
                     _hasEnded = false;
                     break;
-                case K.LookAtMetadata: _life.Looked(new() { Cut = new(_sql, new Version(7)), Claim = new(_sql, new Version(7)) }); break;
+                case K.LookAtMetadata: _life.Looked(
+                    new() { Cut = new(_sql, new VersionNumber(7)), Claim = new(_sql, new VersionNumber(7)) }); break;
                 case K.LookAtStore: _life.Found(_isEmpty ? StoreSituation.Empty : StoreSituation.Continues, "", 0); break;
                 case K.ReadLog: _life.Proved(last, last, null); break;
                 case K.BeginWorldLine:

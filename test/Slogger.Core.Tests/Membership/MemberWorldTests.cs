@@ -4,8 +4,8 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Membership;
 
@@ -76,7 +76,7 @@ public sealed class MemberWorldTests
         private readonly List<Shard> _shards = [new() { Epoch = 1 }, new() { Epoch = 2 }];
         private readonly List<(int Shard, long Epoch, DurableClaim Claim, bool Asks)> _late = [];
         private Members _members = Members.New(2);
-        private WorldPoint _cut = new(WorldLine.First, Version.Zero);
+        private WorldPoint _cut = new(WorldLine.First, VersionNumber.Zero);
         private long _epochs = 2, _seenOwners = -1, _now;
         private ApproximateFinder? _finder;
         private static readonly OwnershipTable s_owners = new(MapRevision.First, WorldLine.First, SlotMap.Even(2), []);

@@ -3,8 +3,8 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Membership;
 
@@ -115,5 +115,5 @@ public sealed class MembersTests
             StringComparison.Ordinal);
     }
 
-    private static Boundary At(long line, long version) => new(new(line), new Version(version), 100, 0, default);
+    private static Boundary At(long line, long version) => new(new(line), new VersionNumber(version), 100, 0, default);
 }

@@ -1,7 +1,7 @@
 // An oracle of the version log: records in order, of which a prefix is durable. A process crash keeps all, a power cut
 // keeps the durable prefix and any number of the records after it.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Model;
 
@@ -77,7 +77,7 @@ internal sealed class ModelLog
         _durable = _records.Count;
     }
 
-    public Boundary? AtOrBelow(Version version)
+    public Boundary? AtOrBelow(VersionNumber version)
     {
         for (int i = Boundaries.Count - 1; i >= 0; i--)
             if (Boundaries[i].Version <= version) return Boundaries[i];

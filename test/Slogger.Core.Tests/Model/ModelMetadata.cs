@@ -1,8 +1,8 @@
 // An oracle of the metadata in SQL: compare-and-set on world-line, monotone cut; a request may be applied although its
 // answer is lost, and answers arrive late.
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Model;
 
@@ -10,9 +10,9 @@ internal enum RecordOutcome { Recorded, Refused, Unavailable }
 
 internal sealed class ModelMetadata
 {
-    public WorldPoint Recorded { get; private set; } = new(WorldLine.First, Version.Zero);
+    public WorldPoint Recorded { get; private set; } = new(WorldLine.First, VersionNumber.Zero);
 
-    public List<WorldLineBranch> Branches { get; } = [new(WorldLine.First, Version.Zero)];
+    public List<WorldLineBranch> Branches { get; } = [new(WorldLine.First, VersionNumber.Zero)];
 
     public bool Down;
 
@@ -24,7 +24,7 @@ internal sealed class ModelMetadata
         return RecordOutcome.Recorded;
     }
 
-    public void BeginWorldLine(WorldLine next, Version branch)
+    public void BeginWorldLine(WorldLine next, VersionNumber branch)
     {
         if (next != Recorded.WorldLine.Next) throw new ModelException($"I5: world-line {next} after {Recorded.WorldLine}");
         if (branch < Recorded.Version)

@@ -1,7 +1,7 @@
 // A client's connection in the model: what it did, next to what SessionProgress says about it.
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Model;
 
@@ -26,14 +26,14 @@ internal sealed class ModelSession(int id, SessionProgress progress, ModelConnec
     private int _blockedInFlight;
     private int _exactInFlight;
 
-    public void Forward(int count, Version version, ModelConnection connection)
+    public void Forward(int count, VersionNumber version, ModelConnection connection)
     {
         progress.OnForwarded(count, version);
         Add(count, connection, openEnded: false);
         _exactInFlight += count;
     }
 
-    public void ForwardBlocked(int count, Version lower)
+    public void ForwardBlocked(int count, VersionNumber lower)
     {
         progress.OnForwardedOpenEnded(count, lower);
         Add(count, Own!, openEnded: true);
@@ -50,7 +50,7 @@ internal sealed class ModelSession(int id, SessionProgress progress, ModelConnec
         }
     }
 
-    public void Answered(ModelOp op, Version open)
+    public void Answered(ModelOp op, VersionNumber open)
     {
         progress.OnAnswered(1, open);
         if (progress.Answered.Number != op.Sequence)
@@ -72,7 +72,7 @@ internal sealed class ModelSession(int id, SessionProgress progress, ModelConnec
 
     public void OnCommitted(WorldPoint point, List<ModelOp> everCommitted)
     {
-        Sequence committed = progress.OnCommitted(point);
+        SequenceNumber committed = progress.OnCommitted(point);
         for (; _checkedCommitted < committed.Number; _checkedCommitted++)
         {
             ModelOp op = _ops[(int)_checkedCommitted];

@@ -1,8 +1,8 @@
 // What goes wrong in the model, and how the shard recovers: through RecoveryPlan, as in the product.
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Model;
 
@@ -175,7 +175,7 @@ internal sealed partial class ShardWorld
         if (_random.Next(4) == 0) _nowUs -= _random.Next(0, 20) * IntervalUs; // the clock was set back
         _nowUs = Math.Max(_nowUs, 1_000_500);
 
-        Version lastValid = WorldLineBranches.LastValid(_log.Last.WorldLine, _metadata.Branches);
+        VersionNumber lastValid = WorldLineBranches.LastValid(_log.Last.WorldLine, _metadata.Branches);
         RecoveryDecision decision = RecoveryPlan.Decide(new()
         {
             Shard = default,

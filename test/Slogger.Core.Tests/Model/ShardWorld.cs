@@ -5,7 +5,6 @@ using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Model;
 
@@ -62,7 +61,7 @@ internal sealed partial class ShardWorld
     private int _syncRequested;
     private WorldPoint? _recordPending;
     private (WorldPoint Point, RecordOutcome Outcome)? _recordAnswer;
-    private Version _openBefore;
+    private VersionNumber _openBefore;
     private readonly int _calm;            // one in so many failures that the dice show does happen
     private bool _idle;
     private bool _awaited;                 // clients wait for a commit
@@ -80,7 +79,7 @@ internal sealed partial class ShardWorld
         _options = _options with { Mode = settings.Mode, SyncIntervalUs = sync, RecordIntervalUs = record };
         _random = new(settings.Seed);
         _calm = 1 << (settings.Seed % 4);
-        _log = new(new(WorldLine.First, Version.Zero, 0, 0, default));
+        _log = new(new(WorldLine.First, VersionNumber.Zero, 0, 0, default));
         _machine = NewMachine();
         Connect();
     }

@@ -2,8 +2,8 @@
 // the process that owns it for now.
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Ownership;
 
@@ -27,7 +27,7 @@ internal sealed class MoveProcess(ShardId shard, OwnerEpoch epoch, WorldLine wor
 /// <param name="IsClients">Whether it is a client's operation, and is checked against the history.</param>
 /// <param name="Stamp">The version it was forwarded in.</param>
 /// <param name="Then">What its answer starts.</param>
-internal sealed record MoveEntry(int Slot, int Value, bool IsClients, Version Stamp, Action? Then = null);
+internal sealed record MoveEntry(int Slot, int Value, bool IsClients, VersionNumber Stamp, Action? Then = null);
 
 internal sealed class MoveShard(ShardId id)
 {
@@ -38,16 +38,16 @@ internal sealed class MoveShard(ShardId id)
     public OwnerEpoch Epoch { get; set; }
     public long PreviousLeaseUntilUs { get; set; }
     public WorldLine WorldLine { get; set; } = WorldLine.First;
-    public Version Open { get; set; } = new(1);
+    public VersionNumber Open { get; set; } = new(1);
     public Queue<MoveEntry> Forwarded { get; } = new();
     public Dictionary<int, int> State { get; private set; } = [];
-    public List<(Version Version, int Length)> Boundaries { get; private set; } = [(Version.Zero, 0)];
+    public List<(VersionNumber Version, int Length)> Boundaries { get; private set; } = [(VersionNumber.Zero, 0)];
 
     /// <summary>Up to here its log is synced: it can be restored to no less, and to no more than this.</summary>
-    public Version Durable { get; set; }
+    public VersionNumber Durable { get; set; }
 
     /// <summary>What is closed but perhaps not synced.</summary>
-    public Version Closed { get; set; }
+    public VersionNumber Closed { get; set; }
 
     public void Execute(MoveEntry entry)
     {
@@ -55,17 +55,17 @@ internal sealed class MoveShard(ShardId id)
         Put(State, entry.Slot, entry.Value);
     }
 
-    public void CloseBoundary(Version version) => Boundaries.Add((version, _log.Count));
+    public void CloseBoundary(VersionNumber version) => Boundaries.Add((version, _log.Count));
 
     /// <summary>The state at a cut: at the last boundary of a version not above it.</summary>
-    public Dictionary<int, int> StateAt(Version cut)
+    public Dictionary<int, int> StateAt(VersionNumber cut)
     {
         Dictionary<int, int> state = [];
         foreach ((int slot, int value) in _log.Take(LengthAt(cut))) Put(state, slot, value);
         return state;
     }
 
-    public void Restore(WorldLine worldLine, Version cut)
+    public void Restore(WorldLine worldLine, VersionNumber cut)
     {
         _log.RemoveRange(LengthAt(cut), _log.Count - LengthAt(cut));
         Boundaries = [.. Boundaries.Where(b => b.Version <= cut)];
@@ -75,7 +75,7 @@ internal sealed class MoveShard(ShardId id)
         Durable = Closed = cut;
     }
 
-    private int LengthAt(Version cut) => Boundaries.Last(b => b.Version <= cut).Length;
+    private int LengthAt(VersionNumber cut) => Boundaries.Last(b => b.Version <= cut).Length;
 
     private static void Put(Dictionary<int, int> state, int slot, int value)
     {

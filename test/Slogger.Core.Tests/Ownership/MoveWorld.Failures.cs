@@ -1,8 +1,8 @@
 // What goes wrong in the model, and how the processes perform what the machine hands out.
 using Slogger.Core.Ownership;
 using Slogger.Core.Tests.Model;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Ownership;
 
@@ -53,8 +53,8 @@ internal sealed partial class MoveWorld
     {
         if (_shards.Any(s => s.WorldLine != _table.WorldLine)) return;
         Count("recovery");
-        Version most = _shards.Select(s => s.Durable).Aggregate(Version.Min);
-        _branch = new(_random.NextInt64(_cut.Number, Version.Max(most, _cut).Number + 1));
+        VersionNumber most = _shards.Select(s => s.Durable).Aggregate(VersionNumber.Min);
+        _branch = new(_random.NextInt64(_cut.Number, VersionNumber.Max(most, _cut).Number + 1));
         _cut = _branch;
         OwnershipTable before = _table;
         _table = _table.Recover(_table.WorldLine.Next, _branch);

@@ -7,8 +7,8 @@ using System.Collections.Immutable;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Tests.Model;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Ownership;
 
@@ -34,8 +34,8 @@ internal sealed partial class MoveWorld
     private readonly List<(MoveProcess To, Action<List<MoveEffect>> Input)> _reports = [];
     private readonly List<MoveEffect> _effects = [];
     private OwnershipTable _table = new(MapRevision.First, WorldLine.First, SlotMap.Even(ShardCount), []);
-    private Version _cut;
-    private Version _branch;
+    private VersionNumber _cut;
+    private VersionNumber _branch;
     private long _nowUs = 20_000;
     private int _value;
     private bool _calm;
@@ -50,7 +50,7 @@ internal sealed partial class MoveWorld
     private sealed class Write
     {
         public required int Value;
-        public required Version Stamp;
+        public required VersionNumber Stamp;
         public bool IsUncertain;
     }
 
@@ -184,7 +184,7 @@ internal sealed partial class MoveWorld
     {
         if (shard.Process is not { } process) return;
         // The clocks of the shards are some versions apart.
-        Version next = new((_nowUs / IntervalUs) - (_skew * shard.Id.Number)), closing = shard.Open;
+        VersionNumber next = new((_nowUs / IntervalUs) - (_skew * shard.Id.Number)), closing = shard.Open;
         if (next <= shard.Open) return;
         shard.Open = next;
         if (_random.Next(5) == 0)
@@ -204,11 +204,11 @@ internal sealed partial class MoveWorld
         }));
     }
 
-    private readonly Dictionary<ShardId, Version> _uncertain = [];
+    private readonly Dictionary<ShardId, VersionNumber> _uncertain = [];
 
     // What is stamped with a version that is never closed itself may be lost by a cut at that version. Whether an operation is
     // uncertain is looked at when a recovery comes.
-    private void MakeUncertain(ShardId shard, Version stamp)
+    private void MakeUncertain(ShardId shard, VersionNumber stamp)
     {
         _uncertain[shard] = stamp;
         foreach (List<Write> history in _history.Values)
@@ -222,8 +222,8 @@ internal sealed partial class MoveWorld
 
     private void RecordCut()
     {
-        Version least = _shards.Select(s => s.WorldLine == _table.WorldLine ? s.Durable : _branch).Aggregate(Version.Min);
-        _cut = Version.Max(_cut, least);
+        VersionNumber least = _shards.Select(s => s.WorldLine == _table.WorldLine ? s.Durable : _branch).Aggregate(VersionNumber.Min);
+        _cut = VersionNumber.Max(_cut, least);
     }
 
     // ---- The metadata ----

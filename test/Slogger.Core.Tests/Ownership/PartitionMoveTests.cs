@@ -5,8 +5,8 @@
 using System.Collections.Immutable;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Ownership;
 

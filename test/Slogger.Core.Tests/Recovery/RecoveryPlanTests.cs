@@ -1,7 +1,7 @@
 // Issue section "Recovery" and design, sections 5 and 7: what is decided from what is known.
 using Slogger.Core.Recovery;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Recovery;
 
@@ -83,9 +83,9 @@ public class RecoveryPlanTests
     public void Decide_FirstStart_TakesOverWhatIsThere()
     {
         Assert.IsType<RecoveryDecision.FirstStartEmpty>(RecoveryPlan.Decide(Facts(StoreSituation.Empty, 0, log: false)));
-        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero),
+        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, VersionNumber.Zero),
             RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false)));
-        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero),
+        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, VersionNumber.Zero),
             RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false, seed: SeedChoice.FromRedis)));
         Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false, seed: SeedChoice.FromLog)));
     }
@@ -216,7 +216,7 @@ public class RecoveryPlanTests
     [Fact]
     public void LastValid_SeveralBranches_IsTheLowestLaterOne()
     {
-        WorldLineBranch[] branches = [new(new(1), Version.Zero), new(new(2), new(10)), new(new(3), new(8)), new(new(4), new(30))];
+        WorldLineBranch[] branches = [new(new(1), VersionNumber.Zero), new(new(2), new(10)), new(new(3), new(8)), new(new(4), new(30))];
         Assert.Equal(new(8), WorldLineBranches.LastValid(new(1), branches));
         Assert.Equal(new(30), WorldLineBranches.LastValid(new(3), branches));
         Assert.Equal(new(long.MaxValue), WorldLineBranches.LastValid(new(4), branches));

@@ -1,8 +1,8 @@
 // Short forms for the tests of shipping: an index is "world-line:closed@offset".
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Replication;
 
@@ -40,7 +40,7 @@ internal static class ShipKit
         {
             if (from.Offset < Start) return null;
             long offset = Math.Min(limit.Offset, from.Offset + bytesMax);
-            Version closed = offset == limit.Offset ? limit.Closed : Version.Max(from.Closed, new(offset / bytesPerVersion));
+            VersionNumber closed = offset == limit.Offset ? limit.Closed : VersionNumber.Max(from.Closed, new(offset / bytesPerVersion));
             return new(from.WorldLine, offset, closed);
         }
     }

@@ -2,8 +2,8 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Sessions;
 
@@ -13,9 +13,9 @@ public class ClientSessionExecutedTests
 
     private static ClientSession New() => new(new(7), WorldLine.First, new() { TrackDependencies = true, WindowMax = 100, RunsMax = 100 });
 
-    private static Version V(long n) => new(n);
+    private static VersionNumber V(long n) => new(n);
 
-    private static Sequence S(long n) => new(n);
+    private static SequenceNumber S(long n) => new(n);
 
     private static WorldPoint P(long version, long line = 1) => new(new(line), V(version));
 

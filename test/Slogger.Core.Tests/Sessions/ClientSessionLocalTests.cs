@@ -3,8 +3,8 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Sessions;
 
@@ -25,7 +25,8 @@ public class ClientSessionLocalTests
 
     private static void Answer(ClientSession s, BatchHeader header, long version) =>
         Assert.Equal(ReplyOutcome.Completed,
-            s.OnReply(There, header.First, new(s.WorldLine, new VersionRun[] { new(1, new(version)) }, new(s.WorldLine, Version.Zero))));
+            s.OnReply(There, header.First,
+                new(s.WorldLine, new VersionRun[] { new(1, new(version)) }, new(s.WorldLine, VersionNumber.Zero))));
 
     private static string Exceptions(ClientSession s)
     {
@@ -40,7 +41,7 @@ public class ClientSessionLocalTests
         ClientSession s = New();
         Execute(s, 1000, 12);
         BatchHeader header = Begin(s);
-        Assert.Equal((new Version(12), new Sequence(1001)), (header.AtLeast, header.First));
+        Assert.Equal((new VersionNumber(12), new SequenceNumber(1001)), (header.AtLeast, header.First));
         Assert.Equal([new Dependency(Here, new(12))], header.Dependencies.ToArray());
     }
 
@@ -51,7 +52,7 @@ public class ClientSessionLocalTests
         ClientSession s = New();
         BatchHeader pending = Begin(s);
         Execute(s, 10, 5);
-        Assert.Equal(new Sequence(11), s.OnCommitted(new WorldPoint(WorldLine.First, new(5))));
+        Assert.Equal(new SequenceNumber(11), s.OnCommitted(new WorldPoint(WorldLine.First, new(5))));
         Assert.Equal("1 Open", Exceptions(s));
         Answer(s, pending, 5);
         Assert.Equal("", Exceptions(s));
@@ -65,10 +66,10 @@ public class ClientSessionLocalTests
         BatchHeader pending = Begin(s);
         Answer(s, pending, 9);
         Execute(s, 5, 7);
-        Assert.Equal(new Version(9), s.AtLeast);
+        Assert.Equal(new VersionNumber(9), s.AtLeast);
         s.OnCommitted(new WorldPoint(WorldLine.First, new(7)));
         ClientRollback rollback = s.OnRollback(WorldLine.First, new WorldPoint(new(2), new(7)))!;
-        Assert.Equal(new Sequence(6), rollback.Survived);
+        Assert.Equal(new SequenceNumber(6), rollback.Survived);
         Assert.Equal("1 Lost", string.Join(", ", rollback.Exceptions.Select(e => $"{e.Range} {e.Kind}")));
     }
 
@@ -78,8 +79,8 @@ public class ClientSessionLocalTests
         ClientSession s = New();
         Execute(s, 10, 3);
         Execute(s, 10, 4);
-        ClientRollback rollback = s.OnRollback(WorldLine.First, new(2), [new Version(3), new Version(8)])!;
-        Assert.Equal(new Sequence(10), rollback.Survived);
+        ClientRollback rollback = s.OnRollback(WorldLine.First, new(2), [new VersionNumber(3), new VersionNumber(8)])!;
+        Assert.Equal(new SequenceNumber(10), rollback.Survived);
         Assert.Equal("11-20", string.Join(", ", rollback.Lost));
         Assert.Throws<BrokenInvariantException>(() => s.OnExecutedHere(Here, WorldLine.First, 1, new(9)));
     }
@@ -95,7 +96,7 @@ public class ClientSessionLocalTests
             Assert.InRange(s.RunCount, 1, 17);
         }
 
-        Assert.Equal(new Sequence(30_000), s.OnCommitted(new WorldPoint(WorldLine.First, new(10_000))));
+        Assert.Equal(new SequenceNumber(30_000), s.OnCommitted(new WorldPoint(WorldLine.First, new(10_000))));
     }
 
     [Fact]

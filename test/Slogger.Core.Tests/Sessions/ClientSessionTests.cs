@@ -2,8 +2,8 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Sessions;
 
@@ -14,9 +14,9 @@ public class ClientSessionTests
     private static ClientSession New(bool strict = false, bool dependencies = false, int window = 100, int runs = 100) =>
         new(new(7), WorldLine.First, new() { Strict = strict, TrackDependencies = dependencies, WindowMax = window, RunsMax = runs });
 
-    private static Version V(long n) => new(n);
+    private static VersionNumber V(long n) => new(n);
 
-    private static Sequence S(long n) => new(n);
+    private static SequenceNumber S(long n) => new(n);
 
     private static SequenceRange R(long first, long last) => new(S(first), S(last));
 
@@ -73,8 +73,8 @@ public class ClientSessionTests
     public void TryBegin_CarriesTheLargestVersionSeen()
     {
         ClientSession s = New();
-        Assert.Equal(Version.Zero, Begin(s, A).AtLeast);
-        Assert.Equal(Version.Zero, Begin(s, B).AtLeast);
+        Assert.Equal(VersionNumber.Zero, Begin(s, A).AtLeast);
+        Assert.Equal(VersionNumber.Zero, Begin(s, B).AtLeast);
         Answer(s, A, 1, 1, 8);
         Assert.Equal(V(8), Begin(s, C).AtLeast);
         Answer(s, B, 2, 1, 5);
@@ -535,7 +535,7 @@ public class ClientSessionTests
             Assert.True(s.RunCount <= 16);
         }
 
-        Sequence at9990 = s.OnCommitted(P(9_990));
+        SequenceNumber at9990 = s.OnCommitted(P(9_990));
         Assert.InRange(at9990.Number, 1, 9_990);
         ClientRollback r = s.OnRollback(s.WorldLine, P(9_995, 2))!;
         Assert.InRange(r.Survived.Number, at9990.Number, 9_995);

@@ -5,7 +5,6 @@ using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Sessions;
 
@@ -71,7 +70,7 @@ public class SessionFiguresTests
         ClientSession s = Figure7(strict: false);
         Answer(s, Remote, 11, 1, 9);
         Assert.True(s.TryBegin(Local, 1, out BatchHeader header));
-        Assert.Equal(new Version(9), header.AtLeast);
+        Assert.Equal(new VersionNumber(9), header.AtLeast);
         Assert.Equal(new(10), s.OnCommitted(P(5)));
     }
 

@@ -1,16 +1,16 @@
 // DPR, section 2: "the next call to DPR will return an error with the exact prefix that survived the failure"; design,
 // section 5: two bounds for blocked operations, uncertain in between.
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Sessions;
 
 public class SessionProgressTests
 {
-    private static Version V(long n) => new(n);
+    private static VersionNumber V(long n) => new(n);
 
-    private static Sequence S(long n) => new(n);
+    private static SequenceNumber S(long n) => new(n);
 
     private static WorldPoint P(long version, long line = 1) => new(new(line), V(version));
 
@@ -198,17 +198,17 @@ public class SessionProgressTests
     public void TryVersionNeededFor_IsWhatAWaiterWaitsFor()
     {
         SessionProgress p = new(new(1));
-        Assert.True(p.TryVersionNeededFor(p.Forwarded, out Version none));
-        Assert.Equal(Version.Zero, none);
+        Assert.True(p.TryVersionNeededFor(p.Forwarded, out VersionNumber none));
+        Assert.Equal(VersionNumber.Zero, none);
         p.OnForwarded(3, V(5));
         p.OnForwarded(3, V(8));
         p.OnForwardedOpenEnded(1, V(8));
-        Assert.True(p.TryVersionNeededFor(S(3), out Version five));
-        Assert.True(p.TryVersionNeededFor(S(4), out Version eight));
+        Assert.True(p.TryVersionNeededFor(S(3), out VersionNumber five));
+        Assert.True(p.TryVersionNeededFor(S(4), out VersionNumber eight));
         Assert.Equal((V(5), V(8)), (five, eight));
         Assert.False(p.TryVersionNeededFor(S(7), out _));
         p.OnAnswered(7, V(11));
-        Assert.True(p.TryVersionNeededFor(S(7), out Version eleven));
+        Assert.True(p.TryVersionNeededFor(S(7), out VersionNumber eleven));
         Assert.Equal(V(11), eleven);
     }
 
@@ -223,7 +223,7 @@ public class SessionProgressTests
             Assert.True(p.EntryCount <= 16);
         }
 
-        Sequence at9990 = p.OnCommitted(P(9_990));
+        SequenceNumber at9990 = p.OnCommitted(P(9_990));
         Assert.InRange(at9990.Number, 1, 9_990);
         RollbackOutcome outcome = p.OnRollback(new(2), V(9_995));
         Assert.InRange(outcome.Survived.Number, at9990.Number, 9_995);

@@ -2,8 +2,8 @@
 // every operation were kept and looked at one by one (exactly, unless its runs are few), and with what the shards really did.
 using Slogger.Core.Sessions;
 using Slogger.Core.Tests.Model;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Sessions;
 
@@ -15,7 +15,7 @@ internal sealed class WorldSession(int number, ClientSession client, int shards)
     public WorldConnection[] Connections { get; } = [.. Enumerable.Range(0, shards).Select(_ => new WorldConnection())];
 
     /// <summary>The cut that this session was told of, in its world-line.</summary>
-    public Version[] Known { get; } = new Version[shards];
+    public VersionNumber[] Known { get; } = new VersionNumber[shards];
 
     /// <summary>Where the prefix ended last.</summary>
     public long Committed { get; set; }
@@ -26,10 +26,10 @@ internal sealed class WorldSession(int number, ClientSession client, int shards)
     /// <summary>The first operation of the current world-line.</summary>
     public int Since { get; set; }
 
-    public void Learn(WorldLine line, ReadOnlySpan<Version> cut)
+    public void Learn(WorldLine line, ReadOnlySpan<VersionNumber> cut)
     {
         if (line != client.WorldLine) return;
-        for (int s = 0; s < shards; s++) Known[s] = Version.Max(Known[s], cut[s]);
+        for (int s = 0; s < shards; s++) Known[s] = VersionNumber.Max(Known[s], cut[s]);
     }
 
     public bool IsCovered(WorldOp op) => op.IsAnswered && op.Version <= Known[op.Shard];
@@ -50,7 +50,7 @@ internal sealed partial class SessionWorld
             throw new ModelException($"a {(fresh ? "new" : "doubled or late")} reply was taken as {outcome}: {reply.Ops[0]}");
         if (!fresh) return;
         foreach (WorldOp op in reply.Ops) op.Answered = _tick;
-        Version[] cut = new Version[Shards];
+        VersionNumber[] cut = new VersionNumber[Shards];
         Array.Fill(cut, reply.Reply.Cut.Version);
         s.Learn(reply.Reply.Cut.WorldLine, cut);
         Check(s);
@@ -119,7 +119,7 @@ internal sealed partial class SessionWorld
         foreach (long n in told) s.Ops[(int)n - 1].Told = Fate.Uncertain;
     }
 
-    private void CheckRollback(WorldSession s, ClientRollback r, Version[] branch)
+    private void CheckRollback(WorldSession s, ClientRollback r, VersionNumber[] branch)
     {
         Count("rollback");
         WorldLine line = s.Client.WorldLine;
@@ -175,7 +175,7 @@ internal sealed partial class SessionWorld
     /// <summary>I1: if the cluster went back to this cut now: no survivor began after the answer to what would be lost. By
     /// session; with grid cuts and clocks within their bound, by real time over all sessions. World-lines are looked at one
     /// by one: what an older one lost, nothing of a newer one depends on.</summary>
-    private void CheckClosed(Version[] cut)
+    private void CheckClosed(VersionNumber[] cut)
     {
         bool realTime = _settings.Cuts == CutKind.RealTime;
         Dictionary<(int, WorldLine), WorldOp> firstLost = [];

@@ -9,7 +9,6 @@ using Slogger.Core.Tests.Model;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Sessions;
 
@@ -117,7 +116,7 @@ internal sealed partial class SessionWorld
 
     private void CloseByClock(WorldShard shard)
     {
-        if (!shard.IsDown) shard.Open = Version.Max(shard.Open, _grid.VersionAt(ClockUs(shard)));
+        if (!shard.IsDown) shard.Open = VersionNumber.Max(shard.Open, _grid.VersionAt(ClockUs(shard)));
     }
 
     private void Begin(WorldSession s, int shard)
@@ -170,7 +169,7 @@ internal sealed partial class SessionWorld
                 else Notify(session, batch.Header.WorldLine, d.Branch.WorldLine, [d.Branch.Version]);
                 return;
             case GateVerdict.FastForward:
-                shard.Open = Version.Max(shard.Open, d.Version);
+                shard.Open = VersionNumber.Max(shard.Open, d.Version);
                 break;
         }
 
@@ -192,7 +191,7 @@ internal sealed partial class SessionWorld
         }
 
         foreach (Dependency on in batch.Header.Dependencies.Span) shard.Rows.Add((runs[0].Version, on));
-        (WorldLine line, Version[] cut) = AnyCut();
+        (WorldLine line, VersionNumber[] cut) = AnyCut();
         BatchReply reply = BatchGate.ReplyFor(batch.Header, runs, new(line, cut.Min()));
         long leavesUs = _settings.RepliesAreNotHeld ? 0 : _gate.HoldReplyUntil(shard.Open, _grid).Microseconds - shard.SkewUs;
         connection.ToSession.Add(new(batch.Header.First, batch.Ops, reply, leavesUs));
@@ -220,7 +219,7 @@ internal sealed partial class SessionWorld
 
     private void RecordCut()
     {
-        Version[] cut = Provable();
+        VersionNumber[] cut = Provable();
         CheckClosed(cut);
         Count("cut");
         _metadata.Record(cut);
@@ -228,9 +227,9 @@ internal sealed partial class SessionWorld
 
     /// <summary>The largest cut that the durable versions allow. A shard that is not in the current world-line yet counts as
     /// its branch.</summary>
-    private Version[] Provable()
+    private VersionNumber[] Provable()
     {
-        Version[] cut = [.. _shards.Select(s => s.Line == _metadata.Line ? s.Durable : _metadata.Cut[s.Number])];
+        VersionNumber[] cut = [.. _shards.Select(s => s.Line == _metadata.Line ? s.Durable : _metadata.Cut[s.Number])];
         if (_settings.Cuts != CutKind.Exact)
         {
             Array.Fill(cut, cut.Min());
@@ -241,7 +240,7 @@ internal sealed partial class SessionWorld
         {
             changed = false;
             foreach (WorldShard shard in _shards)
-                foreach ((Version version, Dependency on) in shard.Rows)
+                foreach ((VersionNumber version, Dependency on) in shard.Rows)
                     if (version <= cut[shard.Number] && on.Version > cut[on.Shard.Number])
                     {
                         cut[shard.Number] = version.Previous;
@@ -252,12 +251,12 @@ internal sealed partial class SessionWorld
         return cut;
     }
 
-    private (WorldLine Line, Version[] Cut) AnyCut() =>
+    private (WorldLine Line, VersionNumber[] Cut) AnyCut() =>
         _metadata.Recorded[_random.Next(Math.Max(0, _metadata.Recorded.Count - 4), _metadata.Recorded.Count)];
 
     private void TellCut(WorldSession s)
     {
-        (WorldLine line, Version[] cut) = AnyCut();
+        (WorldLine line, VersionNumber[] cut) = AnyCut();
         if (_settings.Cuts == CutKind.Exact) s.Client.OnCommitted(line, cut);
         else s.Client.OnCommitted(new WorldPoint(line, cut[0]));
         s.Learn(line, cut);
@@ -288,7 +287,7 @@ internal sealed partial class SessionWorld
             LoseConnection(s, shard.Number);
         }
 
-        Version[] branch = _random.Next(2) == 0 ? _metadata.Cut : Provable();
+        VersionNumber[] branch = _random.Next(2) == 0 ? _metadata.Cut : Provable();
         _metadata.BeginWorldLine(branch);
         CheckClosed(branch);
         CheckCommittedHeld();
@@ -298,18 +297,18 @@ internal sealed partial class SessionWorld
     private void Recover(WorldShard shard)
     {
         if (shard.Line == _metadata.Line) return;
-        Version kept = _metadata.Kept(shard.Line, _metadata.Line)[shard.Number], branch = _metadata.Branches[^1].Branch[shard.Number];
+        VersionNumber kept = _metadata.Kept(shard.Line, _metadata.Line)[shard.Number], branch = _metadata.Branches[^1].Branch[shard.Number];
         shard.Rows.RemoveAll(r => r.Version > kept);
         shard.Line = _metadata.Line;
         shard.Durable = branch;
         // Only a process that lived through it knows how far it had gone ahead of its clock.
-        Version open = shard.IsDown ? Version.Zero : shard.Open;
-        shard.Open = Version.Max(Version.Max(open, branch.Next), _grid.VersionAt(ClockUs(shard)));
+        VersionNumber open = shard.IsDown ? VersionNumber.Zero : shard.Open;
+        shard.Open = VersionNumber.Max(VersionNumber.Max(open, branch.Next), _grid.VersionAt(ClockUs(shard)));
         shard.IsDown = false;
     }
 
     /// <summary>A session hears of a world-line, with the branch (of all shards, or of each) since an older one.</summary>
-    private void Notify(WorldSession s, WorldLine since, WorldLine line, Version[] branch)
+    private void Notify(WorldSession s, WorldLine since, WorldLine line, VersionNumber[] branch)
     {
         bool fresh = since == s.Client.WorldLine && line > since;
         ClientRollback? rollback = branch.Length == 1
@@ -321,7 +320,7 @@ internal sealed partial class SessionWorld
 
     private void NotifyOfNewest(WorldSession s)
     {
-        Version[] kept = _metadata.Kept(s.Client.WorldLine, _metadata.Line);
+        VersionNumber[] kept = _metadata.Kept(s.Client.WorldLine, _metadata.Line);
         Notify(s, s.Client.WorldLine, _metadata.Line, _settings.Cuts == CutKind.Exact ? kept : kept[..1]);
     }
 
@@ -358,7 +357,7 @@ internal sealed partial class SessionWorld
 
     private void TellNewestCut(WorldSession s)
     {
-        (WorldLine line, Version[] cut) = _metadata.Recorded[^1];
+        (WorldLine line, VersionNumber[] cut) = _metadata.Recorded[^1];
         s.Client.OnCommitted(line, cut);
         s.Learn(line, cut);
         Check(s);

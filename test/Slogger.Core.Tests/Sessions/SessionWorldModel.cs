@@ -2,8 +2,8 @@
 // records cuts and world-lines.
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Sessions;
 
@@ -18,11 +18,11 @@ internal sealed class WorldOp
     public required long Begun { get; init; }
     public required WorldLine Line { get; init; }
     public long Answered { get; set; }
-    public Version Version { get; set; }
+    public VersionNumber Version { get; set; }
     public WorldLine ExecutedIn { get; set; }
     public Fate Told { get; set; }
 
-    public bool IsExecuted => Version > Version.Zero;
+    public bool IsExecuted => Version > VersionNumber.Zero;
 
     public bool IsAnswered => Answered > 0;
 
@@ -33,7 +33,7 @@ internal sealed class WorldOp
 
 internal sealed record WorldBatch(BatchHeader Header, WorldOp[] Ops);
 
-internal sealed record WorldReply(Sequence First, WorldOp[] Ops, BatchReply Reply, long LeavesUs);
+internal sealed record WorldReply(SequenceNumber First, WorldOp[] Ops, BatchReply Reply, long LeavesUs);
 
 /// <summary>A session's connection to a shard: first-in-first-out towards the shard.</summary>
 internal sealed class WorldConnection
@@ -46,8 +46,8 @@ internal sealed class WorldShard(int number)
 {
     public int Number => number;
     public WorldLine Line { get; set; } = WorldLine.First;
-    public Version Open { get; set; } = new(1);
-    public Version Durable { get; set; }
+    public VersionNumber Open { get; set; } = new(1);
+    public VersionNumber Durable { get; set; }
     public bool IsDown { get; set; }
     public long SkewUs { get; set; }
 
@@ -55,26 +55,26 @@ internal sealed class WorldShard(int number)
     public List<WorldConnection> Zombies { get; } = [];
 
     /// <summary>For the exact finder: what each version depends on.</summary>
-    public List<(Version Version, Dependency On)> Rows { get; } = [];
+    public List<(VersionNumber Version, Dependency On)> Rows { get; } = [];
 }
 
 /// <summary>What SQL holds: the cut, and where each world-line branched off.</summary>
 internal sealed class WorldMetadata(int shards)
 {
     public WorldLine Line { get; private set; } = WorldLine.First;
-    public Version[] Cut { get; private set; } = new Version[shards];
-    public List<(WorldLine Line, Version[] Branch)> Branches { get; } = [];
+    public VersionNumber[] Cut { get; private set; } = new VersionNumber[shards];
+    public List<(WorldLine Line, VersionNumber[] Branch)> Branches { get; } = [];
 
     /// <summary>Everything that was ever recorded: it may still be on its way to somebody.</summary>
-    public List<(WorldLine Line, Version[] Cut)> Recorded { get; } = [(WorldLine.First, new Version[shards])];
+    public List<(WorldLine Line, VersionNumber[] Cut)> Recorded { get; } = [(WorldLine.First, new VersionNumber[shards])];
 
-    public void Record(Version[] cut)
+    public void Record(VersionNumber[] cut)
     {
         Cut = cut;
         Recorded.Add((Line, cut));
     }
 
-    public void BeginWorldLine(Version[] branch)
+    public void BeginWorldLine(VersionNumber[] branch)
     {
         Line = Line.Next;
         Branches.Add((Line, branch));
@@ -82,13 +82,13 @@ internal sealed class WorldMetadata(int shards)
     }
 
     /// <summary>What every branch kept since a world-line, up to another one.</summary>
-    public Version[] Kept(WorldLine since, WorldLine upTo)
+    public VersionNumber[] Kept(WorldLine since, WorldLine upTo)
     {
-        Version[] kept = new Version[Cut.Length];
+        VersionNumber[] kept = new VersionNumber[Cut.Length];
         Array.Fill(kept, new(long.MaxValue));
-        foreach ((WorldLine line, Version[] branch) in Branches)
+        foreach ((WorldLine line, VersionNumber[] branch) in Branches)
             if (line > since && line <= upTo)
-                for (int s = 0; s < kept.Length; s++) kept[s] = Version.Min(kept[s], branch[s]);
+                for (int s = 0; s < kept.Length; s++) kept[s] = VersionNumber.Min(kept[s], branch[s]);
         return kept;
     }
 
@@ -96,7 +96,7 @@ internal sealed class WorldMetadata(int shards)
     public bool Holds(WorldOp op, WorldLine? of = null)
     {
         if (!op.IsExecuted) return false;
-        foreach ((WorldLine line, Version[] branch) in Branches)
+        foreach ((WorldLine line, VersionNumber[] branch) in Branches)
             if (line > op.ExecutedIn && line <= (of ?? Line) && op.Version > branch[op.Shard]) return false;
         return true;
     }

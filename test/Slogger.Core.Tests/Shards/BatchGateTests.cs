@@ -5,7 +5,6 @@ using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Shards;
 
@@ -37,7 +36,7 @@ public class BatchGateTests
     {
         GateDecision d = Decide(atLeast, 1_004_500);
         Assert.Equal(expected, d.Verdict);
-        if (expected == GateVerdict.FastForward) Assert.Equal(new Version(atLeast), d.Version);
+        if (expected == GateVerdict.FastForward) Assert.Equal(new VersionNumber(atLeast), d.Version);
     }
 
     [Theory]
@@ -54,7 +53,7 @@ public class BatchGateTests
         GateDecision d = Decide(10, nowUs);
         Assert.Equal(expected, d.Verdict);
         Assert.Equal(expected == GateVerdict.WaitUntil ? At(1_009_000) : default, d.Until);
-        Assert.Equal(expected == GateVerdict.FastForward ? new(10) : default(Version), d.Version);
+        Assert.Equal(expected == GateVerdict.FastForward ? new(10) : default(VersionNumber), d.Version);
     }
 
     [Fact]

@@ -4,7 +4,6 @@ using Slogger.Core.Shards;
 using Slogger.Core.Tests.Versions;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Shards;
 
@@ -18,15 +17,15 @@ public sealed class ShardGridTests
         ShardHarness h = new(peers: true);
         h.Machine.GridChanged(h.Machine.Grid, h.StartOf(4));
         Assert.Equal("SendMarker", h.TickAt(3));
-        Assert.Equal(new Version(2), h.Marker.Closed);
+        Assert.Equal(new VersionNumber(2), h.Marker.Closed);
         Close(h, 110);
 
         // Version 3 ends at the very time up to which the grid is valid, version 4 later.
         Assert.Equal("SendMarker", h.TickAt(9));
-        Assert.Equal(new Version(3), h.Marker.Closed);
+        Assert.Equal(new VersionNumber(3), h.Marker.Closed);
         Close(h, 120);
         Assert.Equal("", h.TickAt(12));
-        Assert.Equal(new Version(4), h.Machine.OpenVersion);
+        Assert.Equal(new VersionNumber(4), h.Machine.OpenVersion);
 
         // The interval was changed meanwhile: from version 4 on each is four times as long.
         VersionGrid longer = Grid.WithInterval(4000, h.StartOf(4) - 1);
@@ -53,7 +52,7 @@ public sealed class ShardGridTests
         h.CommitAt(2, 110);
         h.Machine.GridChanged(h.Machine.Grid, h.StartOf(20));
         h.TickAt(40, busy: false);
-        Assert.Equal(new Version(20), h.Machine.OpenVersion);
+        Assert.Equal(new VersionNumber(20), h.Machine.OpenVersion);
     }
 
     // In the new grid the number could mean an hour later.
@@ -63,7 +62,7 @@ public sealed class ShardGridTests
         ShardHarness h = new(peers: true);
         h.CommitAt(2, 110);
         h.Machine.GridChanged(h.Machine.Grid, h.StartOf(4));
-        h.Machine.FastForward(new Version(400));
+        h.Machine.FastForward(new VersionNumber(400));
         h.TickAt(3, busy: false);
         VersionGrid longer = Grid.WithInterval(4000, h.StartOf(4) - 1);
         h.Machine.GridChanged(longer);
@@ -77,10 +76,10 @@ public sealed class ShardGridTests
     {
         ShardStart start = new(Grid, new(new(1), new(2), 100, 0, default), new(new(1), new(2)), new(new(1), new(2)),
             HybridTimestamp.Of(ShardHarness.Start + 60_000, 0));
-        Assert.Equal(new Version(61), new ShardMachine(new() { HasPeers = true }, start).OpenVersion);
-        Assert.Equal(new Version(21),
+        Assert.Equal(new VersionNumber(61), new ShardMachine(new() { HasPeers = true }, start).OpenVersion);
+        Assert.Equal(new VersionNumber(21),
             new ShardMachine(new() { HasPeers = true }, start with { GridValidUntilUs = ShardHarness.Start + 20_000 }).OpenVersion);
-        Assert.Equal(new Version(3),
+        Assert.Equal(new VersionNumber(3),
             new ShardMachine(new() { HasPeers = true }, start with { GridValidUntilUs = ShardHarness.Start }).OpenVersion);
     }
 
@@ -105,7 +104,7 @@ public sealed class ShardGridTests
         h.Machine.GridChanged(h.Machine.Grid, h.StartOf(4));
         h.Machine.FastForward(new(8));
         h.TickAt(2);
-        Assert.Equal(new Version(4), h.Machine.OpenVersion);
+        Assert.Equal(new VersionNumber(4), h.Machine.OpenVersion);
         Close(h, 110);
 
         // The loop does not turn round and round meanwhile.
@@ -113,7 +112,7 @@ public sealed class ShardGridTests
         h.Machine.GridChanged(h.Machine.Grid);
         Assert.Equal(h.Now.Microseconds, h.Machine.NextBoundaryUs(h.Now));
         h.TickAfterUs(1);
-        Assert.Equal(new Version(8), h.Machine.OpenVersion);
+        Assert.Equal(new VersionNumber(8), h.Machine.OpenVersion);
     }
 
     [Fact]
@@ -133,7 +132,7 @@ public sealed class ShardGridTests
     public void Batch_AheadOfAGridThatMayHaveChanged_IsKeptNotRefused()
     {
         BatchGate gate = new(new BatchGateOptions());
-        BatchHeader header = new(new SessionId(1), new(1), new Version(5000), new Sequence(1), 1, default);
+        BatchHeader header = new(new SessionId(1), new(1), new VersionNumber(5000), new SequenceNumber(1), 1, default);
         HybridTimestamp now = HybridTimestamp.Of(ShardHarness.Start, 0);
         GateShard shard = new(new(1), new(1), Grid, []);
         Assert.Equal(GateVerdict.RefuseAhead, gate.Decide(header, shard, now).Verdict);
@@ -147,8 +146,8 @@ public sealed class ShardGridTests
     public void Batch_OfAVersionThatBeginsWhereTheGridMayHaveChanged_IsKept()
     {
         BatchGate gate = new(new BatchGateOptions());
-        long opensUs = Grid.StartOf(new Version(20));
-        BatchHeader header = new(new SessionId(1), new(1), new Version(20), new Sequence(1), 1, default);
+        long opensUs = Grid.StartOf(new VersionNumber(20));
+        BatchHeader header = new(new SessionId(1), new(1), new VersionNumber(20), new SequenceNumber(1), 1, default);
         HybridTimestamp now = HybridTimestamp.Of(ShardHarness.Start, 0);
         GateShard shard = new(new(1), new(1), Grid, []);
         Assert.Equal(GateVerdict.FastForward, gate.Decide(header, shard with { GridValidUntilUs = opensUs }, now).Verdict);

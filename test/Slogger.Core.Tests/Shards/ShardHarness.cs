@@ -4,7 +4,6 @@ using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Shards;
 

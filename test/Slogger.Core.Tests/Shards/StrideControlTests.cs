@@ -1,6 +1,6 @@
 // Tests of StrideControl: when a shard closes fewer versions, and when it tries again to close more.
 using Slogger.Core.Shards;
-using Version = Slogger.Core.Versions.Version;
+using Slogger.Core.Versions;
 
 namespace Slogger.Core.Tests.Shards;
 
@@ -38,7 +38,7 @@ public class StrideControlTests
     {
         GrowTo(2);
         _version += 100;
-        Assert.True(_strides.Closed(new Version(_version), skipped: false));
+        Assert.True(_strides.Closed(new VersionNumber(_version), skipped: false));
         Assert.Equal(1, _strides.Stride);
     }
 
@@ -84,6 +84,6 @@ public class StrideControlTests
     {
         _version += _strides.Stride;
         long before = _strides.Stride;
-        Assert.Equal(_strides.Closed(new Version(_version), skipped), _strides.Stride < before);
+        Assert.Equal(_strides.Closed(new VersionNumber(_version), skipped), _strides.Stride < before);
     }
 }

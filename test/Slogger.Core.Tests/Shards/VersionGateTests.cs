@@ -1,7 +1,7 @@
 // The rules of the gate between versions that few cases of the simulator show: each as it is, and switched off.
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Xunit;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Shards;
 
@@ -30,9 +30,9 @@ public class VersionGateTests
     public void LowerBound_MovesOn_WhenTheMarkerIsAnswered(int mutation, bool holds)
     {
         VersionGate gate = WithMarkerInFlight(mutation);
-        Assert.Equal(holds ? new Version(1) : new Version(2), gate.Answered);
+        Assert.Equal(holds ? new VersionNumber(1) : new VersionNumber(2), gate.Answered);
         gate.MarkerAnswered(true);
-        Assert.Equal(new Version(2), gate.Answered);
+        Assert.Equal(new VersionNumber(2), gate.Answered);
     }
 
     [Theory]
@@ -42,7 +42,7 @@ public class VersionGateTests
     {
         VersionGate gate = WithMarkerInFlight(mutation);
         gate.MarkerAnswered(false);
-        Assert.Equal(holds ? new Version(1) : new Version(2), gate.Answered);
+        Assert.Equal(holds ? new VersionNumber(1) : new VersionNumber(2), gate.Answered);
     }
 
     // The marker may be executed yet, behind what were let go.

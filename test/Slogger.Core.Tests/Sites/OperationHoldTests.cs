@@ -1,6 +1,6 @@
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Sites;
 
@@ -12,7 +12,7 @@ public class OperationHoldTests
 
     private static SiteState GoesOn(long number) => SiteState.Alone with { HandOver = new(number, null) };
 
-    private static WorldPoint At(long version, long line = 1) => new(new WorldLine(line), new Version(version));
+    private static WorldPoint At(long version, long line = 1) => new(new WorldLine(line), new VersionNumber(version));
 
     [Fact]
     public void SiteIs_HandsOver_HoldsUntilItDoesNot()

@@ -1,6 +1,5 @@
 // Design, section 3: "v = v0 + (t - t0) / D. The grid epoch lives in the metadata store, so changing D never makes versions go back."
 using Slogger.Core.Versions;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Tests.Versions;
 
@@ -15,7 +14,7 @@ public class VersionGridTests
     [InlineData(T0 + 5000, 11)]
     [InlineData(T0 + 50_001, 20)]
     public void VersionAt_OneStretch_IsTheSlot(long timeUs, long version) =>
-        Assert.Equal(new Version(version), new VersionGrid(new(10), T0, 5000).VersionAt(timeUs));
+        Assert.Equal(new VersionNumber(version), new VersionGrid(new(10), T0, 5000).VersionAt(timeUs));
 
     [Fact]
     public void StartOf_IsTheFirstInstantOfTheVersion()
@@ -23,7 +22,7 @@ public class VersionGridTests
         VersionGrid grid = new VersionGrid(new(1), T0, 5000).WithInterval(1000, T0 + 12_345).WithInterval(60_000_000, T0 + 20_000);
         for (long t = T0; t < T0 + 200_000_000; t += 777)
         {
-            Version v = grid.VersionAt(t);
+            VersionNumber v = grid.VersionAt(t);
             long start = grid.StartOf(v);
             Assert.True(start <= t);
             Assert.Equal(v, grid.VersionAt(start));
@@ -36,8 +35,8 @@ public class VersionGridTests
     {
         VersionGrid grid = new VersionGrid(new(1), T0, 5000).WithInterval(1000, T0 + 7_000);
         Assert.Equal(new GridStretch(new(3), T0 + 10_000, 1000), grid.Stretches[^1]);
-        Assert.Equal(new Version(2), grid.VersionAt(T0 + 9_999));
-        Assert.Equal(new Version(4), grid.VersionAt(T0 + 11_000));
+        Assert.Equal(new VersionNumber(2), grid.VersionAt(T0 + 9_999));
+        Assert.Equal(new VersionNumber(4), grid.VersionAt(T0 + 11_000));
         Assert.Equal(5000, grid.IntervalUsAt(T0 + 9_999));
         Assert.Equal(1000, grid.IntervalUsAt(T0 + 10_000));
     }
@@ -50,12 +49,12 @@ public class VersionGridTests
             Random random = new(seed);
             VersionGrid grid = new(new(random.Next(1, 1000)), T0, random.Next(100, 10_000));
             long t = T0;
-            Version last = grid.VersionAt(t);
+            VersionNumber last = grid.VersionAt(t);
             for (int i = 0; i < 500; i++)
             {
                 t += random.Next(0, 5_000);
                 if (random.Next(20) == 0) grid = grid.WithInterval(random.Next(100, 100_000), t + random.Next(0, 10_000));
-                Version v = grid.VersionAt(t);
+                VersionNumber v = grid.VersionAt(t);
                 Assert.True(v >= last, $"seed {seed}: {v} after {last}");
                 last = v;
             }
@@ -68,7 +67,7 @@ public class VersionGridTests
         VersionGrid grid = new([new(new(1), T0, 5000), new(new(100), T0 + 10_000, 1000)]);
         Assert.Equal(T0 + 10_000, grid.StartOf(new(50)));
         Assert.Equal(T0 + 5_000, grid.StartOf(new(2)));
-        Assert.Equal(T0, grid.StartOf(Version.Zero));
+        Assert.Equal(T0, grid.StartOf(VersionNumber.Zero));
     }
 
     [Fact]

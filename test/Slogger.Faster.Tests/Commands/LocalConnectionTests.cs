@@ -1,9 +1,9 @@
 // Callers in the store's own process: what they do is what commands over a connection do, and holds in one world-line and one version.
 using System.Text;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commands;
 using Slogger.Faster.Commits;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster.Tests.Commands;
 
@@ -12,7 +12,7 @@ public sealed class LocalConnectionTests : IDisposable
     private static readonly WorldLine One = new(1), Two = new(2);
     private readonly TestEngine _engine = new();
     private readonly LocalConnection _local;
-    private LocalTerms _terms = new(One, Version.Zero);
+    private LocalTerms _terms = new(One, VersionNumber.Zero);
 
     public LocalConnectionTests()
     {
@@ -153,7 +153,7 @@ public sealed class LocalConnectionTests : IDisposable
     [Fact]
     public void Operation_InAnotherWorldLine_OrBelowWhatWasSeen_IsNotDone()
     {
-        foreach (LocalTerms terms in (LocalTerms[])[new(Two, Version.Zero), new(One, new(11))])
+        foreach (LocalTerms terms in (LocalTerms[])[new(Two, VersionNumber.Zero), new(One, new(11))])
         {
             _terms = terms;
             Assert.False(Set("k", "1", out _));
@@ -166,7 +166,7 @@ public sealed class LocalConnectionTests : IDisposable
 
         _terms = new(One, new(10));
         Assert.True(Set("k", "1", out LocalResult result));
-        Assert.Equal(new Version(10), result.Version);
+        Assert.Equal(new VersionNumber(10), result.Version);
         _engine.Store.ShutOutLocal();
         Assert.False(Set("k", "2", out _));
         Assert.Equal("$1|1|", _engine.Client.Send("GET k"));
@@ -180,8 +180,8 @@ public sealed class LocalConnectionTests : IDisposable
         Task<CommitRecord> commit = _engine.Store.BeginCommit(One, new(13), open: new(20))!;
         Assert.False(_engine.Store.IsChanged);
         Assert.True(Set("k", "2", out LocalResult after));
-        Assert.Equal((new Version(10), new Version(20)), (before.Version, after.Version));
-        Assert.Equal(new Version(12), (await commit).Point.Version);
+        Assert.Equal((new VersionNumber(10), new VersionNumber(20)), (before.Version, after.Version));
+        Assert.Equal(new VersionNumber(12), (await commit).Point.Version);
         _local.Dispose();
         _engine.Reopen(new WorldPoint(One, new(12)));
         Assert.Equal("$1|1|", _engine.Client.Send("GET k"));
@@ -193,10 +193,10 @@ public sealed class LocalConnectionTests : IDisposable
         _engine.Store.PassVersions(changed =>
         {
             Assert.False(changed);
-            return new Version(15);
+            return new VersionNumber(15);
         });
         Assert.True(_local.Get(_terms, Bytes("k"), new byte[1], out LocalResult read));
-        Assert.Equal(new Version(15), read.Version);
+        Assert.Equal(new VersionNumber(15), read.Version);
         Assert.False(_engine.Store.IsChanged);
         Set("k", "1", out _);
         _engine.Store.PassVersions(changed =>
@@ -204,7 +204,7 @@ public sealed class LocalConnectionTests : IDisposable
             Assert.True(changed);
             return null;
         });
-        Assert.Equal(new Version(15), _engine.Store.Open);
+        Assert.Equal(new VersionNumber(15), _engine.Store.Open);
     }
 
     // The shard lets a version pass empty only if nobody has changed anything in it: no change may slip in between.
@@ -235,7 +235,7 @@ public sealed class LocalConnectionTests : IDisposable
             Task<CommitRecord>? commit = null;
             bool isEmpty = false;
             long open = _engine.Store.Open.Number;
-            _engine.Store.PassVersions(any => (isEmpty = !any) ? new Version(next) : null);
+            _engine.Store.PassVersions(any => (isEmpty = !any) ? new VersionNumber(next) : null);
             if (isEmpty) { passed.Add(open); }
             else { commit = _engine.Store.BeginCommit(One, new(next)); }
             if (commit is not null) { await commit; }

@@ -207,7 +207,7 @@ public sealed class ClientSessionTests(ClientCluster cluster) : IClassFixture<Cl
     {
         await using SloggerClient client = await ClientCluster.ConnectAsync(Shards);
         await using SloggerSession session = client.OpenSession();
-        await Assert.ThrowsAsync<ArgumentOutOfRangeException>(() => session.WaitForCommitAsync(new Sequence(1)));
+        await Assert.ThrowsAsync<ArgumentOutOfRangeException>(() => session.WaitForCommitAsync(new SequenceNumber(1)));
         await session.WaitForCommitAsync();
         Result<bool> set = await session.SetAsync(Name(), "1");
         await session.WaitForCommitAsync(set.Sequence).WaitAsync(Generous);

@@ -43,7 +43,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
 
         public required Range SeenBefore { get; init; }
 
-        public Sequence Sequence { get; set; }
+        public SequenceNumber Sequence { get; set; }
 
         public Fate Fate { get; set; }
     }
@@ -124,7 +124,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
     private async Task AppendAsync()
     {
         Appended appended;
-        Task<(Sequence Sequence, WorldLine Line)> task;
+        Task<(SequenceNumber Sequence, WorldLine Line)> task;
         lock (_gate)
         {
             int shard = _random.Next(cluster.Shards);
@@ -138,7 +138,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
 
         try
         {
-            (Sequence sequence, WorldLine line) = await task;
+            (SequenceNumber sequence, WorldLine line) = await task;
             NoteAnswered(appended, sequence, line);
         }
         catch (ReplyLostException lost)
@@ -150,7 +150,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         }
         catch (RollbackException rollback)
         {
-            lock (_gate) { appended.Fate = rollback.Operation == Sequence.None ? Fate.Lost : FateIn(rollback, rollback.Operation); }
+            lock (_gate) { appended.Fate = rollback.Operation == SequenceNumber.None ? Fate.Lost : FateIn(rollback, rollback.Operation); }
             throw;
         }
         catch (UncertainException uncertain)
@@ -165,7 +165,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         }
     }
 
-    private static async Task<(Sequence Sequence, WorldLine Line)> PlaceAsync<T>(ValueTask<Result<T>> operation)
+    private static async Task<(SequenceNumber Sequence, WorldLine Line)> PlaceAsync<T>(ValueTask<Result<T>> operation)
     {
         Result<T> result = await operation;
         return (result.Sequence, result.WorldLine);
@@ -176,7 +176,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
 
     private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
 
-    private void NoteAnswered(Appended appended, Sequence sequence, WorldLine line)
+    private void NoteAnswered(Appended appended, SequenceNumber sequence, WorldLine line)
     {
         lock (_gate)
         {
@@ -188,7 +188,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         }
     }
 
-    private static Fate FateIn(RollbackException rollback, Sequence operation) => rollback.FateOf(operation) switch
+    private static Fate FateIn(RollbackException rollback, SequenceNumber operation) => rollback.FateOf(operation) switch
     {
         OperationFate.Survived => Fate.Committed,
         OperationFate.Lost => Fate.Lost,
@@ -213,7 +213,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
     {
         lock (_gate)
         {
-            Sequence upTo = session.CommittedUpTo;
+            SequenceNumber upTo = session.CommittedUpTo;
             IReadOnlyList<ExceptionRange> exceptions = session.Exceptions;
             foreach (Appended a in _answered)
             {

@@ -2,10 +2,10 @@
 // Core's ClientSession with a connection to each shard, one batch at a time.
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Sessions;
 using Slogger.Integration.Tests.Wire;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Cluster;
 
@@ -17,10 +17,10 @@ internal sealed class ClusterSession(ClusterDeployment cluster) : IDisposable
     private ClientSession? _session;
 
     /// <summary>The last operation begun.</summary>
-    public Sequence Begun => _session!.Begun;
+    public SequenceNumber Begun => _session!.Begun;
 
     /// <summary>The committed prefix.</summary>
-    public Sequence Committed => _session!.Committed;
+    public SequenceNumber Committed => _session!.Committed;
 
     /// <summary>How many rollbacks it was told of.</summary>
     public int Rollbacks { get; private set; }
@@ -71,7 +71,7 @@ internal sealed class ClusterSession(ClusterDeployment cluster) : IDisposable
         {
             if (refusal.StartsWith("ROLLBACK ", StringComparison.Ordinal))
             {
-                (WorldLine abandoned, WorldLine next, Version[] branches) = SessionClient.RollbackByShard(refusal);
+                (WorldLine abandoned, WorldLine next, VersionNumber[] branches) = SessionClient.RollbackByShard(refusal);
                 _session.OnRollback(abandoned, next, branches);
                 Rollbacks++;
             }
@@ -91,7 +91,7 @@ internal sealed class ClusterSession(ClusterDeployment cluster) : IDisposable
     {
         RespValue cut = await _clients[shard]!.Wire.CallAsync("DPR.CUT", "SHARDS");
         if (cut.IsError) { throw new ConnectionLostException(cut.Compact); }
-        _session!.OnCommitted(new WorldLine(cut.Items[0].Number), [.. cut.Items.Skip(1).Select(v => new Version(v.Number))]);
+        _session!.OnCommitted(new WorldLine(cut.Items[0].Number), [.. cut.Items.Skip(1).Select(v => new VersionNumber(v.Number))]);
     }
 
     public void Dispose()

@@ -66,7 +66,8 @@ public sealed class FinderTests(ITestOutputHelper output)
         await Eventually.AsyncTrue("what does not depend on the dead shard is committed", Limit, async () =>
         {
             RespValue cut = await a.Wire.DoAsync("DPR.CUT", "SHARDS");
-            session.OnCommitted(new(cut.Items[0].Number), [.. cut.Items.Skip(1).Select(v => new Slogger.Core.Versions.Version(v.Number))]);
+            session.OnCommitted(new(cut.Items[0].Number),
+                [.. cut.Items.Skip(1).Select(v => new Slogger.Core.Versions.VersionNumber(v.Number))]);
             return session.Committed == session.Begun;
         });
         Assert.True(cluster.IsDown(dead));

@@ -37,9 +37,9 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
 
         public long Number => number;
 
-        public Sequence First { get; set; }
+        public SequenceNumber First { get; set; }
 
-        public Sequence Last { get; set; }
+        public SequenceNumber Last { get; set; }
 
         public Fate Fate { get; set; }
     }
@@ -160,7 +160,7 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
     // Some in a row: each has a number of its own, unless something is sent meanwhile and takes one between.
     private void SetHere()
     {
-        Sequence before = session.Last;
+        SequenceNumber before = session.Last;
         var done = new List<Write>();
         Write? one = null;
         try
@@ -175,7 +175,7 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
         }
         finally
         {
-            Sequence after = session.Last;
+            SequenceNumber after = session.Last;
             lock (_gate)
             {
                 // It was told of a rollback, or held up for too long, and not executed.
@@ -214,7 +214,7 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
         }
         catch (RollbackException rollback)
         {
-            Note(write, rollback.Operation == Sequence.None ? Fate.Lost : FateIn(rollback, rollback.Operation, rollback.Operation));
+            Note(write, rollback.Operation == SequenceNumber.None ? Fate.Lost : FateIn(rollback, rollback.Operation, rollback.Operation));
         }
         catch (UncertainException)
         {
@@ -239,7 +239,7 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
         lock (_gate) { write.Fate = fate; }
     }
 
-    private void NoteAnswered(Write write, Sequence sequence, WorldLine line)
+    private void NoteAnswered(Write write, SequenceNumber sequence, WorldLine line)
     {
         lock (_gate)
         {
@@ -249,7 +249,7 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
         }
     }
 
-    private static Fate FateIn(RollbackException rollback, Sequence first, Sequence last)
+    private static Fate FateIn(RollbackException rollback, SequenceNumber first, SequenceNumber last)
     {
         OperationFate fate = rollback.FateOf(first);
         for (long number = first.Number + 1; number <= last.Number; number++)
@@ -264,7 +264,7 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
     {
         lock (_gate)
         {
-            Sequence upTo = session.CommittedUpTo;
+            SequenceNumber upTo = session.CommittedUpTo;
             IReadOnlyList<ExceptionRange> exceptions = session.Exceptions;
             foreach (Write write in _writes.Where(w => w.Fate == Fate.Answered && w.Last <= upTo))
             {

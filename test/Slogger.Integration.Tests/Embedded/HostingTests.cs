@@ -106,7 +106,7 @@ public sealed class HostingTests(ITestOutputHelper output)
             int rollbacks = 0;
             for (int round = 0; round < 3; round++)
             {
-                var done = new List<Sequence>();
+                var done = new List<SequenceNumber>();
                 Task? killed = null;
                 RollbackException? rollback = null;
                 long start = Environment.TickCount64;

@@ -2,10 +2,10 @@
 // version and commit must be what it would be without them.
 using System.Globalization;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Sessions;
 using Slogger.Integration.Tests.Wire;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Fuzzing;
 
@@ -29,7 +29,7 @@ internal sealed class FuzzWorker(ClusterDeployment cluster, int shard, string na
         using SessionClient client = await SessionClient.ConnectAsync(cluster.Endpoint(shard));
         SessionId id = SessionClient.NewId();
         long line = (await client.HelloAsync(id))["worldline"].Number;
-        Version seen = Version.Zero;
+        VersionNumber seen = VersionNumber.Zero;
         for (int round = 1; !stop.IsCancellationRequested; round++)
         {
             int count = 1 + (round % 7);

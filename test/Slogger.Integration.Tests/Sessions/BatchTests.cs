@@ -436,7 +436,7 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
     // All of it is in the cut at some time, so the versions were not too late.
     private static Task CommitAsync(SessionClient client, ClientSession session)
     {
-        Sequence last = session.Begun;
+        SequenceNumber last = session.Begun;
         return Eventually.AsyncTrue("everything is committed", Generous, async () =>
         {
             Assert.True(session.TryBegin(Zero, 1, out BatchHeader header));

@@ -4,9 +4,9 @@ using System.Buffers;
 using System.Globalization;
 using System.Net;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Wire;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Sessions;
 
@@ -53,7 +53,7 @@ internal sealed class SessionClient : IDisposable
 
     /// <summary>A header by hand, for what no session would send.</summary>
     public static BatchHeader HeaderOf(SessionId session, long worldLine, long atLeast, long first, int count) =>
-        new(session, new WorldLine(worldLine), new Version(atLeast), new Sequence(first), count, default);
+        new(session, new WorldLine(worldLine), new VersionNumber(atLeast), new SequenceNumber(first), count, default);
 
     public Task SendAsync(in BatchHeader header, params string[][] requests) => _wire.WriteAsync(Bytes(header, requests));
 
@@ -72,9 +72,9 @@ internal sealed class SessionClient : IDisposable
     {
         long[] numbers = [.. trailer.Items.Select(i => i.AsInteger())];
         var runs = new VersionRun[(numbers.Length - 2) / 2];
-        for (int i = 0; i < runs.Length; i++) { runs[i] = new((int)numbers[2 + (2 * i)], new Version(numbers[3 + (2 * i)])); }
+        for (int i = 0; i < runs.Length; i++) { runs[i] = new((int)numbers[2 + (2 * i)], new VersionNumber(numbers[3 + (2 * i)])); }
         WorldLine line = new(numbers[0]);
-        return new(line, runs, new WorldPoint(line, new Version(numbers[1])));
+        return new(line, runs, new WorldPoint(line, new VersionNumber(numbers[1])));
     }
 
     /// <summary>The fields of a -ROLLBACK error.</summary>
@@ -83,17 +83,18 @@ internal sealed class SessionClient : IDisposable
         Assert.StartsWith("ROLLBACK ", error, StringComparison.Ordinal);
         var fields = error.Split(' ').Skip(1).Select(f => f.Split('=')).ToDictionary(f => f[0], f => f[1]);
         long Number(string name) => long.Parse(fields[name], CultureInfo.InvariantCulture);
-        return (new WorldLine(Number("abandoned")), new WorldPoint(new WorldLine(Number("worldline")), new Version(Number("branch"))));
+        return (new WorldLine(Number("abandoned")), new WorldPoint(
+            new WorldLine(Number("worldline")), new VersionNumber(Number("branch"))));
     }
 
     /// <summary>The fields of a -ROLLBACK error that names the branch of each shard.</summary>
-    public static (WorldLine Abandoned, WorldLine Next, Version[] Branches) RollbackByShard(string error)
+    public static (WorldLine Abandoned, WorldLine Next, VersionNumber[] Branches) RollbackByShard(string error)
     {
         Assert.StartsWith("ROLLBACK ", error, StringComparison.Ordinal);
         var fields = error.Split(' ').Skip(1).Select(f => f.Split('=')).ToDictionary(f => f[0], f => f[1]);
         long Number(string text) => long.Parse(text, CultureInfo.InvariantCulture);
         return (new WorldLine(Number(fields["abandoned"])), new WorldLine(Number(fields["worldline"])),
-            [.. fields["branches"].Split(',').Select(v => new Version(Number(v)))]);
+            [.. fields["branches"].Split(',').Select(v => new VersionNumber(Number(v)))]);
     }
 
     public void Dispose() => _wire.Dispose();

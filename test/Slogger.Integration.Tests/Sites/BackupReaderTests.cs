@@ -28,7 +28,7 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         await sites.StartAsync();
         string x = sites.Primary.Key(1, "x"), y = sites.Primary.Key(0, "y");
         using var stop = new CancellationTokenSource();
-        Task<Core.Versions.Version> writing = WriteAsync(sites.Primary, x, y, stop.Token);
+        Task<Core.Versions.VersionNumber> writing = WriteAsync(sites.Primary, x, y, stop.Token);
         Task<int> drilling = DrillAsync(sites.Backup, stop.Token);
         try
         {
@@ -132,7 +132,7 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         await sites.StartAsync();
         string[] keys = [sites.Primary.Key(0, "x"), sites.Primary.Key(1, "y")];
         using var stop = new CancellationTokenSource();
-        Task<Core.Versions.Version> writing = WriteAsync(sites.Primary, keys[0], keys[1], stop.Token);
+        Task<Core.Versions.VersionNumber> writing = WriteAsync(sites.Primary, keys[0], keys[1], stop.Token);
         RespClient[] clients = [await sites.Backup.ConnectAsync(0), await sites.Backup.ConnectAsync(1)];
         try
         {
@@ -231,11 +231,11 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
             .Select(s => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{site.Port(s)}"))], GiveUpAfter = Generous };
 
     // x before y, of which the session knows: the version of y is no lower than that of x. Returns the version of the last y.
-    private static async Task<Core.Versions.Version> WriteAsync(Site primary, string x, string y, CancellationToken stop)
+    private static async Task<Core.Versions.VersionNumber> WriteAsync(Site primary, string x, string y, CancellationToken stop)
     {
         await using SloggerClient client = await SloggerClient.ConnectAsync(OptionsFor(primary), CancellationToken.None);
         await using SloggerSession session = client.OpenSession();
-        Core.Versions.Version last = default;
+        Core.Versions.VersionNumber last = default;
         while (!stop.IsCancellationRequested)
         {
             await session.IncrementAsync(x);

@@ -2,6 +2,7 @@
 // whatever is restarted; after a failover both are at one version and take writes.
 using System.Globalization;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Grpc.Client;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -10,7 +11,6 @@ using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
 using Slogger.Sites;
 using Slogger.Sites.Failovers;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Sites;
 
@@ -259,7 +259,7 @@ public abstract class FollowingTestsBase : IAsyncLifetime
         for (int i = 0; i < versions; i++)
         {
             foreach (WrittenPrimary primary in _primaries) { primary.Write(random); }
-            foreach (WrittenPrimary primary in _primaries) { primary.Record(new Version(_primaries.Min(p => p.Written))); }
+            foreach (WrittenPrimary primary in _primaries) { primary.Record(new VersionNumber(_primaries.Min(p => p.Written))); }
             if (random.Next(4) == 0) { await Task.Delay(random.Next(8)); }
         }
     }

@@ -4,6 +4,7 @@ using System.Buffers;
 using System.Globalization;
 using Slogger.Core.Replication;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
@@ -15,7 +16,6 @@ using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 using Slogger.Replication.Following;
 using Slogger.Replication.Seeding;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Sites;
 
@@ -119,7 +119,7 @@ public sealed class StreamFeedTests : IAsyncLifetime
             await _client.DoAsync("SAVE");
             byte[] copy = File.ReadAllBytes(Path.Combine(_workspace.Folder("redis"), "copy.rdb"));
             var seed = new Seed($"copy {generation}", generation, copy.Length, new(WrittenPrimary.ReplicationId, 0),
-                new(WorldLine.First, 0, Version.Zero), new(WorldLine.First, new(1)))
+                new(WorldLine.First, 0, VersionNumber.Zero), new(WorldLine.First, new(1)))
             {
                 Checksum = CheckpointStore.ChecksumOf(Path.Combine(_workspace.Folder("redis"), "copy.rdb")),
             };

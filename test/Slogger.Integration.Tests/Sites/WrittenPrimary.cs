@@ -6,6 +6,7 @@ using Microsoft.Extensions.Logging;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc.Client;
 using Slogger.Integration.Tests.Wire;
@@ -16,7 +17,6 @@ using Slogger.Redis.Rdb;
 using Slogger.Replication.Seeding;
 using Slogger.Replication.Sending;
 using Slogger.Sites.Shipping;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Sites;
 
@@ -94,7 +94,7 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
         };
     }
 
-    public void Record(Version cut)
+    public void Record(VersionNumber cut)
     {
         Interlocked.Exchange(ref _cut, cut.Number);
         _shipper.Wake();
@@ -114,7 +114,7 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
         WorldPoint floor = new(WorldLine.First, new(1));
         return Log.DurableEnd.Point < floor ? null : new(
             new Seed($"empty {generation}", generation, new FileInfo(_empty).Length, new(ReplicationId, Base),
-                new(WorldLine.First, Base, Version.Zero), floor) { Checksum = CheckpointStore.ChecksumOf(_empty) }, _empty);
+                new(WorldLine.First, Base, VersionNumber.Zero), floor) { Checksum = CheckpointStore.ChecksumOf(_empty) }, _empty);
     }
 
     public void OnShippingDeposed(Sender by, bool isSite) => IsDeposed = true;

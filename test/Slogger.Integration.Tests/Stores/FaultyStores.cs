@@ -6,6 +6,7 @@ using Microsoft.Extensions.Logging;
 using Slogger.Cli;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.FrontEnd;
@@ -13,7 +14,6 @@ using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
 using Slogger.Proxy.Shards;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Stores;
 
@@ -83,7 +83,7 @@ internal static class FaultyStores
 
     private sealed class RestoresTheOneBefore(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
-        protected override KeptState StateAt(Version version, WorldLine current)
+        protected override KeptState StateAt(VersionNumber version, WorldLine current)
         {
             KeptState exact = base.StateAt(version, current);
             return History.All.LastOrDefault(s => s.Line == exact.Line && s.Last < exact.First) is { Line.Number: > 0 } before
@@ -93,7 +93,7 @@ internal static class FaultyStores
 
     private sealed class RestoresTheNewest(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
-        protected override KeptState StateAt(Version version, WorldLine current) =>
+        protected override KeptState StateAt(VersionNumber version, WorldLine current) =>
             base.StateAt(version, current) with { Commit = History.All[^1].Commit };
     }
 

@@ -3,11 +3,11 @@
 // number by number. It also looks that versions and world-lines only rise.
 using System.Globalization;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Sessions;
 using Slogger.Integration.Tests.Wire;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Stores;
 

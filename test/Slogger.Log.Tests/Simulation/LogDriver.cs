@@ -3,9 +3,9 @@
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests.Simulation;
 
@@ -205,13 +205,13 @@ internal sealed class LogDriver
     private void AppendBoundary()
     {
         var boundary = new Boundary(
-            Model.WorldLine, new Version(Model.LastVersion.Number + _random.Next(1, 3)), _log.EndOffset, _random.Next(16), Now());
+            Model.WorldLine, new VersionNumber(Model.LastVersion.Number + _random.Next(1, 3)), _log.EndOffset, _random.Next(16), Now());
         AppendEntry(() => Model.AppendBoundary(boundary), () => _log.AppendBoundary(boundary));
     }
 
     private void AppendRun()
     {
-        var last = new Version(Model.LastVersion.Number + _random.Next(1, 5));
+        var last = new VersionNumber(Model.LastVersion.Number + _random.Next(1, 5));
         HybridTimestamp time = Now();
         AppendEntry(() => Model.AppendRun(last, time), () => _log.AppendEmptyRun(last, time));
     }
@@ -234,7 +234,7 @@ internal sealed class LogDriver
     {
         var last = new WorldPoint(Model.WorldLine, Model.LastVersion);
         var cut = new WorldPoint(new WorldLine(_random.NextInt64(1, Model.WorldLine.Number + 1)),
-            new Version(_random.NextInt64(1, Model.LastVersion.Number + 2)));
+            new VersionNumber(_random.NextInt64(1, Model.LastVersion.Number + 2)));
         if (cut <= Model.Held || cut > last)
         {
             Assert.Throws<ArgumentException>(() => _log.AppendHeldCut(cut));
@@ -300,7 +300,7 @@ internal sealed class LogDriver
     private void Begin()
     {
         var origin = new StreamOrigin(NewReplicationId(), _random.Next(10_000), _random.Next(16));
-        LogModel begun = LogModel.Begun(origin, new WorldLine(_random.Next(1, 5)), new Version(_random.Next(1, 100)));
+        LogModel begun = LogModel.Begun(origin, new WorldLine(_random.Next(1, 5)), new VersionNumber(_random.Next(1, 100)));
         _possible = [_possible[^1], begun];
         _shipped = default;
         Attempt(() => _log.Begin(origin, begun.WorldLine, begun.FirstVersion));
@@ -312,10 +312,10 @@ internal sealed class LogDriver
         Sync();
         long below = _random.NextInt64(Model.FirstVersion.Number - 1, Model.LastVersion.Number + 1);
         // No cut that was ever recorded is gone back behind.
-        if (_log.BoundaryAtOrBelow(new Version(below)) is { } branch && branch.Version >= Model.Held.Version)
+        if (_log.BoundaryAtOrBelow(new VersionNumber(below)) is { } branch && branch.Version >= Model.Held.Version)
         {
             // The cut may be at an empty or void version above the boundary.
-            Version cut = branch.Version.Number < below && _random.Next(2) == 0 ? new Version(below) : branch.Version;
+            VersionNumber cut = branch.Version.Number < below && _random.Next(2) == 0 ? new VersionNumber(below) : branch.Version;
             branch = branch with { Version = cut };
             WorldLine next = Model.WorldLine.Next;
             Change(m => m.Branch(next, branch, NewReplicationId()), m => _log.BeginWorldLine(next, branch, m.ReplicationId));

@@ -1,8 +1,8 @@
 // What the log should hold, kept in memory: every item appended in order, and how many of them must survive a crash.
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests.Simulation;
 
@@ -15,14 +15,14 @@ internal sealed class LogModel
 {
     public required StreamOrigin Origin { get; init; }
     public required WorldLine WorldLine { get; set; }
-    public required Version FirstVersion { get; init; }
+    public required VersionNumber FirstVersion { get; init; }
     public required string ReplicationId { get; set; }
     public List<byte> Bytes { get; private init; } = [];
     public List<ModelEntry> Entries { get; private init; } = [];
 
     /// <summary>What must survive: bytes of the stream, and versions.</summary>
     public long DurableOffset { get; set; }
-    public Version DurableVersion { get; set; }
+    public VersionNumber DurableVersion { get; set; }
 
     /// <summary>Cuts noted as held; the last of them, and the last that must survive.</summary>
     public List<WorldPoint> HeldCuts { get; private init; } = [default];
@@ -30,11 +30,11 @@ internal sealed class LogModel
     public WorldPoint DurableHeld { get; set; }
 
     public long EndOffset => Origin.Offset + Bytes.Count;
-    public Version LastVersion => Entries.Count > 0 ? Entries[^1].Boundary.Version : FirstVersion.Previous;
+    public VersionNumber LastVersion => Entries.Count > 0 ? Entries[^1].Boundary.Version : FirstVersion.Previous;
     public Boundary? LastBoundary => Entries.Count > 0 ? Entries[^1].Boundary with { WorldLine = LastWorldLine } : null;
     private WorldLine LastWorldLine => Entries[^1].Boundary.WorldLine;
 
-    public static LogModel Begun(StreamOrigin origin, WorldLine worldLine, Version open) => new()
+    public static LogModel Begun(StreamOrigin origin, WorldLine worldLine, VersionNumber open) => new()
     {
         Origin = origin, WorldLine = worldLine, FirstVersion = open, ReplicationId = origin.ReplicationId,
         DurableOffset = origin.Offset, DurableVersion = open.Previous,
@@ -47,7 +47,7 @@ internal sealed class LogModel
             DurableVersion = DurableVersion,
     };
 
-    public void AppendRun(Version last, HybridTimestamp time)
+    public void AppendRun(VersionNumber last, HybridTimestamp time)
     {
         Boundary before = LastBoundary ?? new Boundary(WorldLine, default, Origin.Offset, Origin.Database, default);
         Entries.Add(new(before with { WorldLine = WorldLine, Version = last, Time = time }, true, EndOffset));
@@ -63,9 +63,9 @@ internal sealed class LogModel
     }
 
     /// <summary>The end of the last version closed at or below a version.</summary>
-    public (Version Version, long Offset)? BoundaryAtOrBelow(Version version)
+    public (VersionNumber Version, long Offset)? BoundaryAtOrBelow(VersionNumber version)
     {
-        (Version, long)? best = null;
+        (VersionNumber, long)? best = null;
         foreach (ModelEntry entry in Entries)
         {
             if (entry.Boundary.Version > version)
@@ -120,7 +120,7 @@ internal sealed class LogModel
         {
             return $"it ends at {log.EndOffset}, durable was {DurableOffset}, appended {EndOffset}";
         }
-        Version last = log.LastBoundary?.Version ?? FirstVersion.Previous;
+        VersionNumber last = log.LastBoundary?.Version ?? FirstVersion.Previous;
         if (last < DurableVersion || last > LastVersion)
         {
             return $"its last version is {last}, durable was {DurableVersion}, appended {LastVersion}";
@@ -166,14 +166,14 @@ internal sealed class LogModel
         return reader.Position == log.DurableOffset ? null : $"reading stopped at {reader.Position} of {log.DurableOffset}";
     }
 
-    private string? MismatchOfVersions(VersionLog log, Version last, long trimmedTo)
+    private string? MismatchOfVersions(VersionLog log, VersionNumber last, long trimmedTo)
     {
         // A boundary exactly at the start may lie in the segment before, which may be gone only if it is below the trim.
         bool MayBeGone(long offset) => offset < log.StartOffset || (offset == log.StartOffset && offset < trimmedTo);
         var expected = Entries.Where(e => !e.IsRun && e.Boundary.Version <= last && !MayBeGone(e.Boundary.Offset))
             .Select(e => (e.Boundary.Version, e.Boundary.Offset));
         var present = log.Boundaries.Select(b => (b.Version, b.Offset)).ToHashSet();
-        foreach ((Version, long) boundary in expected)
+        foreach ((VersionNumber, long) boundary in expected)
         {
             if (!present.Contains(boundary))
             {
@@ -182,8 +182,8 @@ internal sealed class LogModel
         }
         for (long v = FirstVersion.Number; v <= last.Number; v += 1 + ((last.Number - FirstVersion.Number) / 20))
         {
-            Boundary? found = log.BoundaryAtOrBelow(new Version(v));
-            (Version Version, long Offset)? wanted = BoundaryAtOrBelow(new Version(v));
+            Boundary? found = log.BoundaryAtOrBelow(new VersionNumber(v));
+            (VersionNumber Version, long Offset)? wanted = BoundaryAtOrBelow(new VersionNumber(v));
             bool isGone = wanted is { } point && MayBeGone(point.Offset);
             if (!(isGone && found is null) && (found?.Version, found?.Offset) != (wanted?.Version, wanted?.Offset))
             {

@@ -2,8 +2,8 @@
 using System.Globalization;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata.Tests.Fixtures;
 
@@ -27,7 +27,7 @@ internal static class Common
         (await store.RecordDurableAsync(cluster, shard, DurableClaim.Of(durable), epoch)).Outcome;
 
     /// <summary>Starts a world-line from shard 0, which is durable up to a version.</summary>
-    public static Task<WorldLineResult> BeginAsync(this IMetadataStore store, string cluster, WorldLine next, Version durable,
+    public static Task<WorldLineResult> BeginAsync(this IMetadataStore store, string cluster, WorldLine next, VersionNumber durable,
         long epoch) =>
         store.BeginWorldLineAsync(cluster, Shard0, next, DurableClaim.Of(new(new(next.Number - 1), durable)), epoch);
 

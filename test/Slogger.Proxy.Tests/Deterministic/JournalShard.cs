@@ -6,6 +6,7 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log;
@@ -15,7 +16,6 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Tests.Deterministic;
 
@@ -275,11 +275,11 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
         return (last, last.WorldLine < current ? BoundaryOf(Seat.LastValid(last.WorldLine, Recovery.Lines), current) : null);
     }
 
-    internal override void RequireBase(Version version, WorldLine of)
+    internal override void RequireBase(VersionNumber version, WorldLine of)
     {
     }
 
-    internal override Boundary? BoundaryOf(Version version, WorldLine of) =>
+    internal override Boundary? BoundaryOf(VersionNumber version, WorldLine of) =>
         _log.BoundaryAtOrBelow(version) is { } found ? found.Version == version ? found : null
         : version == Base.Version ? Base : null;
 

@@ -1,7 +1,7 @@
 // One real shard, one client, a store, a disk and a database, in one sequence of events. An event comes from outside the process: an answer
 // of the database, a record of the store's stream, a sync, a write of the client, time that passes, a crash. A seed chooses the next one,
-// and only when the process has come to rest: no work item is queued or runs, so whatever the last event has set off is over. So the code of
-// the product runs as it is, with its tasks and locks, and yet the same seed gives the same events.
+// and only when the process has come to rest: no work item is queued or runs, so whatever the last event has set off is over. So the code
+// of the product runs as it is, with its tasks and locks, and yet the same seed gives the same events.
 //
 // What is checked: what was reported as committed is there after each crash; what a client has done is taken back by a new world-line only,
 // and then exactly what lies above its branch; the cut of a world-line never goes back, nor covers a version that is open; without more
@@ -15,7 +15,6 @@ using Slogger.Log.Tests.Simulation;
 using Slogger.Metadata;
 using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Tests.Deterministic;
 

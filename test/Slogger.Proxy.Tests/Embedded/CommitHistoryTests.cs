@@ -1,7 +1,7 @@
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
 using Slogger.Proxy.Embedded;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Tests.Embedded;
 
@@ -36,7 +36,7 @@ public sealed class CommitHistoryTests : IDisposable
         Commit(One, 16);
         history.Extend(One, new(20));
         Commit(One, 24);
-        Version LastValid(WorldLine line) => line == One ? new(18) : new(long.MaxValue);
+        VersionNumber LastValid(WorldLine line) => line == One ? new(18) : new(long.MaxValue);
         // Nobody has noted yet that the line was entered.
         KeptState before = history.Latest(Two, LastValid, new(long.MaxValue))!.Value;
         Assert.Equal((One, 16L, 18L), (before.Line, before.Commit.Version.Number, before.Last.Number));
@@ -50,7 +50,7 @@ public sealed class CommitHistoryTests : IDisposable
         Assert.Equal((40, 40), At(history, Two, long.MaxValue, LastValid));
         Assert.Equal((16, 30), At(history, Two, 39, LastValid));
         // The next line branches within them.
-        Version LastValidInThree(WorldLine line) => line == One ? new(18) : new(25);
+        VersionNumber LastValidInThree(WorldLine line) => line == One ? new(18) : new(25);
         Assert.Equal((16, 25), At(history, Three, long.MaxValue, LastValidInThree));
     }
 
@@ -97,7 +97,7 @@ public sealed class CommitHistoryTests : IDisposable
 
     // The commit, and the last version that it stands for.
     private static (long Commit, long Last) At(CommitHistory history, WorldLine line, long atMost,
-        Func<WorldLine, Version>? lastValid = null)
+        Func<WorldLine, VersionNumber>? lastValid = null)
     {
         KeptState state = history.Latest(line, lastValid ?? (_ => default), new(atMost))!.Value;
         return (state.Commit.Version.Number, state.Last.Number);

@@ -2,6 +2,7 @@
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;
@@ -9,7 +10,6 @@ using Slogger.Proxy.Tests.Harness;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Replication.Following;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Tests.Restoring;
 
@@ -32,7 +32,7 @@ public sealed class FollowedLogTests : IDisposable
         log.Append(Encoding.ASCII.GetBytes(
             string.Create(CultureInfo.InvariantCulture,
                 $"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nn\r\n${number.Length}\r\n{number}\r\n")));
-        var boundary = new Boundary(log.WorldLine, new Version(++_version), log.EndOffset, 0, default);
+        var boundary = new Boundary(log.WorldLine, new VersionNumber(++_version), log.EndOffset, 0, default);
         log.AppendBoundary(boundary);
         return boundary;
     }
@@ -54,7 +54,7 @@ public sealed class FollowedLogTests : IDisposable
         Boundary last = default;
         using (VersionLog log = Open(1))
         {
-            log.Begin(new StreamOrigin(Identity, 1000, 0), new WorldLine(1), new Version(1));
+            log.Begin(new StreamOrigin(Identity, 1000, 0), new WorldLine(1), new VersionNumber(1));
             using var history = new FollowedLog(log);
             var plan = new FeedPlan { BaseOffset = 1000, History = history, TargetOffset = 1000, ReplicationId = feed };
             FollowStart start = await StoreFollower.BeginAsync(control, plan, options);

@@ -3,12 +3,12 @@ using System.Globalization;
 using System.Text;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;
 using Slogger.Proxy.Shards;
 using Slogger.Redis.Replication;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Tests.Shards;
 
@@ -24,7 +24,7 @@ public sealed class SessionMarksTests : IDisposable
     {
         _log = VersionLog.Open(new() { Directory = _directory, Shard = new ShardId(1), Epoch = 1, SegmentBytes = 1 << 20,
             BlockBytes = 1 << 16 });
-        _log.Begin(new StreamOrigin(Identity, 1000, 0), new WorldLine(1), new Version(1));
+        _log.Begin(new StreamOrigin(Identity, 1000, 0), new WorldLine(1), new VersionNumber(1));
     }
 
     public void Dispose()
@@ -42,13 +42,13 @@ public sealed class SessionMarksTests : IDisposable
         Publish(Mark(7, 20), Mark(8, 5));
         _log.Sync();
         marks.Reset(_log);
-        Assert.Equal((new Sequence(20), 0L), marks.Find(new(7)));
-        Assert.Equal((new Sequence(5), 0L), marks.Find(new(8)));
+        Assert.Equal((new SequenceNumber(20), 0L), marks.Find(new(7)));
+        Assert.Equal((new SequenceNumber(5), 0L), marks.Find(new(8)));
         Assert.Null(marks.Find(new(9)));
         // What was open at the reset ends with the first version that ends after it, and not with a later one.
         marks.OnBoundary(2);
         marks.OnBoundary(3);
-        Assert.Equal((new Sequence(20), 2L), marks.Find(new(7)));
+        Assert.Equal((new SequenceNumber(20), 2L), marks.Find(new(7)));
     }
 
     [Fact]
@@ -64,12 +64,12 @@ public sealed class SessionMarksTests : IDisposable
         _log.Sync();
         marks.OnMark(Mark(7, 11));
         marks.OnMark(Mark(8, 4)); // over another connection, late
-        Assert.Equal((new Sequence(11), 0L), marks.Find(new(7)));
-        Assert.Equal((new Sequence(5), 1L), marks.Find(new(8)));
+        Assert.Equal((new SequenceNumber(11), 0L), marks.Find(new(7)));
+        Assert.Equal((new SequenceNumber(5), 1L), marks.Find(new(8)));
         marks.OnBoundary(2);
-        Assert.Equal((new Sequence(11), 2L), marks.Find(new(7)));
-        Assert.Equal((new Sequence(5), 1L), marks.Find(new(8)));
-        Assert.Equal((new Sequence(3), 1L), marks.Find(new(9)));
+        Assert.Equal((new SequenceNumber(11), 2L), marks.Find(new(7)));
+        Assert.Equal((new SequenceNumber(5), 1L), marks.Find(new(8)));
+        Assert.Equal((new SequenceNumber(3), 1L), marks.Find(new(9)));
     }
 
     [Fact]
@@ -86,7 +86,7 @@ public sealed class SessionMarksTests : IDisposable
         _log.BeginWorldLine(new WorldLine(2), kept, Identity);
         Assert.Null(marks.Find(new(7)));
         marks.OnMark(Mark(7, 12));
-        Assert.Equal((new Sequence(12), 0L), marks.Find(new(7)));
+        Assert.Equal((new SequenceNumber(12), 0L), marks.Find(new(7)));
         marks.Reset(null);
         Assert.Null(marks.Find(new(7)));
     }
@@ -110,7 +110,7 @@ public sealed class SessionMarksTests : IDisposable
     private void Close()
     {
         _version++;
-        Publish(MarkerCodec.Format(new(new WorldLine(1), new Version(_version), new Version(_version + 1), default)));
-        _log.AppendBoundary(new Boundary(_log.WorldLine, new Version(_version), _log.EndOffset, 0, default));
+        Publish(MarkerCodec.Format(new(new WorldLine(1), new VersionNumber(_version), new VersionNumber(_version + 1), default)));
+        _log.AppendBoundary(new Boundary(_log.WorldLine, new VersionNumber(_version), _log.EndOffset, 0, default));
     }
 }

@@ -1,11 +1,11 @@
 // The link against a real Redis: attaching in all its ways, what the stream holds, and how it ends.
 using System.Text;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 using Slogger.Redis.Tests.Support;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Redis.Tests.Replication;
 
@@ -26,7 +26,7 @@ public sealed class ReplicationLinkTests
         link.Start(sink);
         await client.ExpectAsync("SELECT", "3");
         await client.ExpectAsync("SET", "key", "value");
-        var payload = new MarkerPayload(new WorldLine(2), new Version(7), new Version(8), new HybridTimestamp(ulong.MaxValue));
+        var payload = new MarkerPayload(new WorldLine(2), new VersionNumber(7), new VersionNumber(8), new HybridTimestamp(ulong.MaxValue));
         Assert.Equal(0, (await client.ExpectAsync("SPUBLISH", Codec.Channel, MarkerCodec.Format(payload))).Integer);
         await client.ExpectAsync("spublish", Codec.Channel, MarkerCodec.Format(payload));
         await client.ExpectAsync("SPUBLISH", Codec.Channel, "nonsense");

@@ -7,10 +7,10 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Clients;
 using Slogger.Simulation.Processes;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Checks;
 
@@ -41,7 +41,7 @@ internal sealed class Invariants(Cluster cluster)
         if (at.Offset < host.CoveredOffset)
             throw new SimException($"I2: shard {host.Number} is restored to offset {at.Offset}, committed are {host.CoveredOffset}");
         if (cluster.Sql.Line != at.WorldLine) return;
-        Version branch = cluster.Sql.Lines[^1].BranchOf(host.Number);
+        VersionNumber branch = cluster.Sql.Lines[^1].BranchOf(host.Number);
         if (at.Version != branch) throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, the branch is {branch}");
         for (int i = 0; i < at.Offset; i++)
             if (host.Log.Bytes[i].Op is { Covered: false } op)
@@ -243,16 +243,16 @@ internal sealed class Invariants(Cluster cluster)
     }
 
     // One that has left is never restored: what it has durable is inside by the versions that its clients were told.
-    private void TakeInLeft(ShardHost host, Version version, WorldLine of)
+    private void TakeInLeft(ShardHost host, VersionNumber version, WorldLine of)
     {
         if (host.Log.AtOrBelow(host.Log.Sync(0).Version) is not { } end) return;
-        long closed = host.Log.AtOrBelow(Version.Min(version, end.Version))?.Offset ?? 0;
+        long closed = host.Log.AtOrBelow(VersionNumber.Min(version, end.Version))?.Offset ?? 0;
         for (int i = 0; i < end.Offset; i++)
             if (host.Log.Bytes[i].Op is { Covered: false } op && op.Line == of
                 && (i < closed || (op.OpenEnded ? op.Upper : op.Label) <= version)) TakeIn(op, of);
     }
 
-    private static Version LastValid(ShardHost host, IReadOnlyList<SqlLine> lines) =>
+    private static VersionNumber LastValid(ShardHost host, IReadOnlyList<SqlLine> lines) =>
         WorldLineBranches.LastValid(host.Log.Last.WorldLine, lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchOf(host.Number))));
 
     private void TakeIn(Op op, WorldLine of)
@@ -274,14 +274,14 @@ internal sealed class Invariants(Cluster cluster)
     private int KeyOf(Op op) => IsRealTime ? 0 : op.Via is PlainLink link ? -1 - link.Id : op.Client;
 
     /// <summary>Where a version that is committed ends in a shard's log: exactly there, durably, and in no void part.</summary>
-    public static Boundary RestorePoint(ShardHost host, Version version, IReadOnlyList<SqlLine> lines)
+    public static Boundary RestorePoint(ShardHost host, VersionNumber version, IReadOnlyList<SqlLine> lines)
     {
         ShardLog log = host.Log;
         WorldPoint durable = log.Sync(0);
         if (durable.Version < version)
             throw new SimException($"I2: version {version} of shard {host.Number} is committed, its log has {durable} durable");
         WorldLine own = log.Last.WorldLine;
-        Version valid = LastValid(host, lines);
+        VersionNumber valid = LastValid(host, lines);
         if (version > valid) throw new SimException(
             $"I5: version {version} of shard {host.Number} is committed, but its log in world-line {own} is void above {valid}");
         return log.Exactly(version)

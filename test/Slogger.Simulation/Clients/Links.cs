@@ -1,9 +1,9 @@
 // Connections between clients and proxies. Requests of a connection stay in order; what comes back may be overtaken, doubled or
 // lost, which for a client of its session protocol is the same as a late answer.
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Processes;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Clients;
 
@@ -30,7 +30,7 @@ internal sealed record SessionMessage
     /// <summary>The cut, or the branch of a new world-line.</summary>
     public WorldLine Line { get; init; }
 
-    public Version[]? ByShard { get; init; }
+    public VersionNumber[]? ByShard { get; init; }
 
     /// <summary>For a rollback: the world-line that the branch was worked out for.</summary>
     public WorldLine? Abandoned { get; init; }

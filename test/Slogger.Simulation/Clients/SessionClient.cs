@@ -1,9 +1,9 @@
 // A client with the session protocol: the real ClientSession over all shards. What it is told is compared with what is true.
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Processes;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Clients;
 
@@ -140,7 +140,7 @@ internal sealed class SessionClient
     public void AskWhatIsCommitted(int shard)
     {
         if (LinkTo(shard) is not { } link) return;
-        link.ToProxy.Enqueue(new(new(_session.Id, _session.WorldLine, Version.Zero, Sequence.None, 0, default), []));
+        link.ToProxy.Enqueue(new(new(_session.Id, _session.WorldLine, VersionNumber.Zero, SequenceNumber.None, 0, default), []));
     }
 
     /// <summary>The client's patience ends.</summary>

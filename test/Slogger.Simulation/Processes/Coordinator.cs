@@ -4,8 +4,8 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 

@@ -6,7 +6,6 @@ using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Clients;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 
@@ -289,7 +288,7 @@ internal sealed partial class ProxyProcess
     }
 
     // The clock goes along: the next process, which continues it, must not open earlier versions again.
-    private void FastForward(Version version)
+    private void FastForward(VersionNumber version)
     {
         if (!Is(SimMutation.ClockStaysBehind) && !Is(SimMutation.ClockForgotten))
         {
@@ -457,7 +456,7 @@ internal sealed partial class ProxyProcess
         point = ToTell(point);
         foreach (PlainLink link in _plains)
         {
-            Sequence committed = link.Progress.OnCommitted(point);
+            SequenceNumber committed = link.Progress.OnCommitted(point);
             for (; link.CheckedCommitted < committed.Number; link.CheckedCommitted++)
                 Cluster.Checks.OnToldCommitted(link.Ops[link.CheckedCommitted], point);
         }

@@ -3,8 +3,8 @@
 // copying itself is in ProxyProcess.Copying.
 using System.Collections.Immutable;
 using Slogger.Core.Ownership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 

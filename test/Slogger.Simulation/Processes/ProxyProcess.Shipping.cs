@@ -2,9 +2,9 @@
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Sites;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 
@@ -40,8 +40,8 @@ internal sealed partial class ProxyProcess : IShippedLog
     private WorldPoint ToTell(WorldPoint cut)
     {
         if (!HasLease) return cut;
-        WorldPoint told = _right?.Tellable(cut, Cluster.NowUs) ?? new(cut.WorldLine, Version.Zero);
-        if (told.Version > Version.Zero) Cluster.Backup!.Checks.OnCommitTold(told);
+        WorldPoint told = _right?.Tellable(cut, Cluster.NowUs) ?? new(cut.WorldLine, VersionNumber.Zero);
+        if (told.Version > VersionNumber.Zero) Cluster.Backup!.Checks.OnCommitTold(told);
         return told;
     }
 
@@ -188,7 +188,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     {
         if (_seedUnderWay is not { } begun) return;
         ShardLog log = _host.Log;
-        (Version Before, Version Floor)? found = log.FloorAt(begun.Offset);
+        (VersionNumber Before, VersionNumber Floor)? found = log.FloorAt(begun.Offset);
         SeedVerdict verdict = begun.Taken.Look(log.History, log.DurableIndex, found?.Floor);
         if (verdict == SeedVerdict.Void) _seedUnderWay = null;
         else if (verdict == SeedVerdict.Offered && found is var (before, floor))

@@ -3,8 +3,8 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 
@@ -100,7 +100,7 @@ internal sealed partial class ProxyProcess : Process
     private void Do(Action<ShardMachine, ShardEffects> input)
     {
         if (_machine is not { } machine || IsDead) return;
-        Version before = machine.OpenVersion;
+        VersionNumber before = machine.OpenVersion;
         _effects.Clear();
         input(machine, _effects);
         foreach (ShardEffect effect in _effects.Items.ToArray()) Perform(effect);

@@ -2,8 +2,8 @@
 // cut keeps the durable prefix and any number of the records after it (a torn tail). Fenced by epochs. A backup's log is one, too: it has
 // notes of cuts besides.
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 
@@ -12,11 +12,11 @@ internal sealed class ShardLog
     private enum Kind { Bytes, Boundary, WorldLine, Gap, Begin, Seeded, Cut }
 
     // From: the first version that ends at the boundary; that of the boundary itself, unless it is of a run of empty versions.
-    private readonly record struct Record(Kind Kind, Command Command, Boundary Boundary, Version From, int Number);
+    private readonly record struct Record(Kind Kind, Command Command, Boundary Boundary, VersionNumber From, int Number);
 
     // At: where the log ended when it was appended. A run of empty versions closes them where the last boundary is, and may come behind
     // later bytes.
-    private readonly record struct Closing(Version From, Boundary Boundary, long At);
+    private readonly record struct Closing(VersionNumber From, Boundary Boundary, long At);
 
     private readonly List<Record> _records = [];
     private readonly List<Closing> _closings = [];
@@ -74,13 +74,13 @@ internal sealed class ShardLog
     public LogIndex EndOfPiece(LogIndex from, LogIndex limit, int commandsMax)
     {
         long offset = Math.Min(limit.Offset, from.Offset + commandsMax);
-        Version closed = from.Closed;
+        VersionNumber closed = from.Closed;
         bool isBranch = limit.WorldLine < Last.WorldLine;
         for (int i = 0; i < _closings.Count; i++)
         {
             Closing c = _closings[i];
             if (c.From <= limit.Closed && (c.At <= offset || (isBranch && c.Boundary.Offset <= offset)))
-                closed = Version.Max(closed, Version.Min(LastOf(i), limit.Closed));
+                closed = VersionNumber.Max(closed, VersionNumber.Min(LastOf(i), limit.Closed));
         }
 
         return new(from.WorldLine, offset, closed);
@@ -90,11 +90,11 @@ internal sealed class ShardLog
     public List<Boundary> Entries(LogIndex from, LogIndex to)
     {
         List<Boundary> entries = [];
-        Version last = from.Closed;
+        VersionNumber last = from.Closed;
         for (int i = 0; i < _closings.Count; i++)
         {
             Closing c = _closings[i];
-            Version version = Version.Min(LastOf(i), to.Closed);
+            VersionNumber version = VersionNumber.Min(LastOf(i), to.Closed);
             if (c.From > to.Closed || version <= last) continue;
             entries.Add(c.Boundary with { WorldLine = to.WorldLine, Version = last = version });
         }
@@ -104,7 +104,7 @@ internal sealed class ShardLog
 
     /// <summary>The first version that ends at or behind an offset, and the one closed before; null while there is none that is
     /// durable.</summary>
-    public (Version Before, Version Floor)? FloorAt(long offset)
+    public (VersionNumber Before, VersionNumber Floor)? FloorAt(long offset)
     {
         for (int i = 1; i < _closings.Count; i++)
             if (_closings[i].Boundary.Offset >= offset) return (LastOf(i - 1), _closings[i].From);
@@ -218,11 +218,11 @@ internal sealed class ShardLog
     }
 
     /// <summary>The newest boundary at or below a version; within a run of empty versions, that version itself.</summary>
-    public Boundary? AtOrBelow(Version version)
+    public Boundary? AtOrBelow(VersionNumber version)
     {
         for (int i = _closings.Count - 1; i >= 0; i--)
         {
-            (Version from, Boundary b, _) = _closings[i];
+            (VersionNumber from, Boundary b, _) = _closings[i];
             if (from > version) continue;
             if (b.Offset < _kept) return null;
             return version < b.Version ? b with { Version = version } : b;
@@ -232,7 +232,7 @@ internal sealed class ShardLog
     }
 
     /// <summary>Where exactly this version ends; null if it cannot be told.</summary>
-    public Boundary? Exactly(Version version) => AtOrBelow(version) is { } found && found.Version == version ? found : null;
+    public Boundary? Exactly(VersionNumber version) => AtOrBelow(version) is { } found && found.Version == version ? found : null;
 
     /// <summary>Whether a part of the stream behind an offset was not read, but taken from the store.</summary>
     public bool HasGap(long from) => _gapEnd > from;
@@ -246,8 +246,8 @@ internal sealed class ShardLog
     }
 
     // Of a run that a world-line's beginning has cut short only that is left.
-    private Version LastOf(int closing) =>
-        closing + 1 < _closings.Count ? Version.Min(_closings[closing].Boundary.Version, _closings[closing + 1].From.Previous)
+    private VersionNumber LastOf(int closing) =>
+        closing + 1 < _closings.Count ? VersionNumber.Min(_closings[closing].Boundary.Version, _closings[closing + 1].From.Previous)
             : _closings[closing].Boundary.Version;
 
     private void CheckAppend(in Boundary boundary)
@@ -268,7 +268,7 @@ internal sealed class ShardLog
         Bytes.Clear();
         _closings.Clear();
         _branches.Clear();
-        _closings.Add(new(Version.Zero, new(WorldLine.First, Version.Zero, 0, 0, default), 0));
+        _closings.Add(new(VersionNumber.Zero, new(WorldLine.First, VersionNumber.Zero, 0, 0, default), 0));
         _durableLast = _closings[0].Boundary;
         DurableIndex = EndIndex;
         NotedCut = DurableCut = default;
@@ -312,7 +312,7 @@ internal sealed class ShardLog
                 (HistoryId, _kept, _gapEnd) = (r.Number, 0, 0);
                 break;
             case Kind.WorldLine:
-                Version branch = r.Boundary.Version;
+                VersionNumber branch = r.Boundary.Version;
                 bool isAgain = Last.WorldLine == r.Boundary.WorldLine;
                 // A rollback in place came to nothing when the log had been filled already: what was durable in this world-line is void,
                 // and no index tells.

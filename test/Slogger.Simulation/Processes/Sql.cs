@@ -8,7 +8,6 @@ using Slogger.Core.Recovery;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 
@@ -25,7 +24,7 @@ internal sealed record SqlLine(WorldLine WorldLine, Cut Branch, long Epoch)
 {
     /// <summary>Where one shard did. One that had no number then begins no lower: all branch at the same version in a cluster that
     /// grows.</summary>
-    public Version BranchOf(int shard) => Branch.Versions[shard < Branch.ShardCount ? shard : 0];
+    public VersionNumber BranchOf(int shard) => Branch.Versions[shard < Branch.ShardCount ? shard : 0];
 }
 
 /// <summary>What a reader sees: all of one moment.</summary>
@@ -39,20 +38,20 @@ internal sealed record SqlView(
     public WorldLineBranch[] BranchesOf(int shard) => [.. Lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchOf(shard)))];
 
     /// <summary>What every shard kept of a world-line.</summary>
-    public Version[] KeptSince(WorldLine line)
+    public VersionNumber[] KeptSince(WorldLine line)
     {
-        Version[] kept = new Version[Cut.ShardCount];
+        VersionNumber[] kept = new VersionNumber[Cut.ShardCount];
         Array.Fill(kept, new(long.MaxValue));
         foreach (SqlLine l in Lines)
             if (l.WorldLine > line)
-                for (int s = 0; s < kept.Length; s++) kept[s] = Version.Min(kept[s], l.Branch.Versions[s]);
+                for (int s = 0; s < kept.Length; s++) kept[s] = VersionNumber.Min(kept[s], l.Branch.Versions[s]);
         return kept;
     }
 }
 
 internal sealed class SqlShard
 {
-    public DurableClaim Claim { get; set; } = DurableClaim.Of(new(WorldLine.First, Version.Zero));
+    public DurableClaim Claim { get; set; } = DurableClaim.Of(new(WorldLine.First, VersionNumber.Zero));
     public long Epoch { get; set; }
     public WorldLine Entered { get; set; } = WorldLine.First;
 
@@ -82,7 +81,7 @@ internal sealed partial class Sql
     {
         (_cluster, _settings, Proposal, Members) = (cluster, settings, new(grid, 0, 0), Members.New(shards));
         Shards = [.. Enumerable.Range(0, shards).Select(_ => new SqlShard())];
-        Cut = Cut.Uniform(WorldLine.First, shards, Version.Zero);
+        Cut = Cut.Uniform(WorldLine.First, shards, VersionNumber.Zero);
         _lines = [new(WorldLine.First, Cut, 0)];
         Owners = new(MapRevision.First, WorldLine.First, EvenMap(shards), []);
     }
@@ -105,8 +104,8 @@ internal sealed partial class Sql
 
     public Cut Cut { get; private set; }
 
-    /// <summary>The metadata of a site that has taken over: all is at the final watermark, in the world-line of its epoch. The epochs of its
-    /// processes go on: a log refuses a process of the backup that was replaced, as before.</summary>
+    /// <summary>The metadata of a site that has taken over: all is at the final watermark, in the world-line of its epoch. The epochs of
+    /// its processes go on: a log refuses a process of the backup that was replaced, as before.</summary>
     public void BeginAt(SiteState site, long epochLast)
     {
         _epochLast = epochLast;
@@ -246,7 +245,7 @@ internal sealed partial class Sql
 
         for (int s = 0; s < Shards.Count; s++)
         {
-            Version at = begun.Versions[s];
+            VersionNumber at = begun.Versions[s];
             Shards[s].Claim = new(new(next, at), Shards[s].Claim.Stride, at);
             Shards[s].Rows.Clear();
         }
@@ -290,7 +289,7 @@ internal sealed partial class Sql
 
     private DurableClaim[] Claims() =>
         [.. Shards.Where((_, i) => Counts(i))
-            .Select(s => Is(SimMutation.StrideIgnored) ? s.Claim with { Stride = 1, Floor = Version.Zero } : s.Claim)];
+            .Select(s => Is(SimMutation.StrideIgnored) ? s.Claim with { Stride = 1, Floor = VersionNumber.Zero } : s.Claim)];
 
     // A coordinator is told of versions sooner than the rows of the shards: whatever is in the cut is durable there.
     private DurableClaim Raised(int shard, DurableClaim claim) =>

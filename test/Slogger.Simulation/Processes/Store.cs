@@ -3,8 +3,8 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 
@@ -26,10 +26,10 @@ internal sealed class Op
     public WorldLine Line { get; set; }
 
     /// <summary>The version it was forwarded in; the lower bound of a blocked one.</summary>
-    public Version Label { get; set; }
+    public VersionNumber Label { get; set; }
 
     /// <summary>Up to which version it may be, once it was answered: that of the label, unless it is open-ended.</summary>
-    public Version Upper { get; set; } = new(long.MaxValue);
+    public VersionNumber Upper { get; set; } = new(long.MaxValue);
 
     public bool OpenEnded { get; set; }
     public bool Blocked { get; set; }

@@ -5,9 +5,9 @@ using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Simulation.Clients;
 using Slogger.Simulation.Processes;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Scenarios;
 
@@ -146,7 +146,7 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
 
     private string Versions(Core.Cuts.Cut cut)
     {
-        Version[] versions = cut.Versions.ToArray();
+        VersionNumber[] versions = cut.Versions.ToArray();
         return versions.Distinct().Count() == 1 ? $"at version {versions[0]}" : $"at versions {string.Join(' ', versions)}";
     }
 
@@ -203,7 +203,7 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
     private void TellOps(List<string> news, string name, IReadOnlyList<Op> ops, bool tellsCommits, string gone)
     {
         List<Op> committed = [], lost = [];
-        List<Version> many = [];
+        List<VersionNumber> many = [];
         foreach (Op op in ops)
         {
             string before = _heard.GetValueOrDefault(op, "");

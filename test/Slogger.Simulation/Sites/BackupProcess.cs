@@ -361,7 +361,7 @@ internal sealed class BackupProcess : SiteProcess
         Site.Checks.OnAppended(s.Disk, piece, payload);
         if (piece.IsBranch)
         {
-            Core.Versions.Version branch = piece.To.Closed;
+            Core.Versions.VersionNumber branch = piece.To.Closed;
             Boundary kept = log.AtOrBelow(branch)
                 ?? throw new SimException(
                 $"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {branch}, its log cannot be brought there");

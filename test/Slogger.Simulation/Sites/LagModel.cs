@@ -6,9 +6,9 @@ using System.Globalization;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Sites;
 
@@ -134,7 +134,7 @@ public sealed class LagModel
             _shipper = new(shard, new(SiteEpoch.First, 1, 1), history, [], 0, default(LogIndex) with { WorldLine = s_line }, default,
                 new ShipperOptions());
             _receiver = new(new ReceiverStart { Stream = shard, Generation = 1, Owner = 1, History = history,
-                Log = new(s_line, 0, Version.Zero), Counts = true, Newest = new(SiteEpoch.First, 1, 1), Site = SiteEpoch.First });
+                Log = new(s_line, 0, VersionNumber.Zero), Counts = true, Newest = new(SiteEpoch.First, 1, 1), Site = SiteEpoch.First });
         }
 
         /// <summary>The last version that is recorded as durable.</summary>

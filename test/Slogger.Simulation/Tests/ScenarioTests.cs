@@ -9,7 +9,6 @@ using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Processes;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Tests;
 

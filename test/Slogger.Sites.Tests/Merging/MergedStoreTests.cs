@@ -11,6 +11,7 @@ using Slogger.Core.Ownership;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -23,7 +24,6 @@ using Slogger.Redis.Rdb;
 using Slogger.Redis.Rollback;
 using Slogger.Replication.Following;
 using Slogger.Sites.Merging;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests.Merging;
 

@@ -6,6 +6,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -16,7 +17,6 @@ using Slogger.Replication.Following;
 using Slogger.Replication.Seeding;
 using Slogger.Replication.Sending;
 using Slogger.Sites.Streams;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests.Shipping;
 
@@ -229,7 +229,7 @@ public sealed class SeedingTests : IAsyncLifetime
             for (int i = 0; i < got;) { i += at.Read(a.AsSpan(i, got - i)); }
             Assert.Equal(a.AsSpan(0, got), b.AsSpan(0, got));
         }
-        for (Version v = seed.Floor.Version; v <= _log.DurableEnd.Closed; v = v.Next)
+        for (VersionNumber v = seed.Floor.Version; v <= _log.DurableEnd.Closed; v = v.Next)
         {
             Assert.Equal(_primary.Log.BoundaryAtOrBelow(v)?.Offset, _log.BoundaryAtOrBelow(v)?.Offset);
         }
@@ -240,7 +240,7 @@ public sealed class SeedingTests : IAsyncLifetime
     {
         private readonly string _directory;
         private readonly Lock _lock = new();
-        private WorldPoint _cut = new(WorldLine.First, Version.Zero);
+        private WorldPoint _cut = new(WorldLine.First, VersionNumber.Zero);
         private SeedCopy? _copy;
         private long _wanted;
         private long _time;
@@ -285,7 +285,7 @@ public sealed class SeedingTests : IAsyncLifetime
             CommitAll();
             _begun++;
             WorldLine next = Log.WorldLine.Next;
-            Version cut = RecordedCut.Version;
+            VersionNumber cut = RecordedCut.Version;
             Log.Begin(new(Id, random.Next(100, 5000), 0), next, cut.Next);
             RecordedCut = new(next, cut);
         }
@@ -293,7 +293,7 @@ public sealed class SeedingTests : IAsyncLifetime
         public void BeginWorldLine(Random random)
         {
             Log.Sync();
-            Version at = new(random.NextInt64(RecordedCut.Version.Number, Log.DurableEnd.Closed.Number + 1));
+            VersionNumber at = new(random.NextInt64(RecordedCut.Version.Number, Log.DurableEnd.Closed.Number + 1));
             if (Log.BoundaryAtOrBelow(at) is not { } branch || branch.Version < RecordedCut.Version) { return; }
             WorldLine next = Log.WorldLine.Next;
             Log.BeginWorldLine(next, branch, Id);
@@ -337,7 +337,7 @@ public sealed class SeedingTests : IAsyncLifetime
             Log.Append(new byte[random.Next(50)]);
             Close();
             Log.Sync();
-            (Version closed, Version floor) = Log.FloorAt(offset, before.Closed)!.Value;
+            (VersionNumber closed, VersionNumber floor) = Log.FloorAt(offset, before.Closed)!.Value;
             byte[] content = new byte[random.Next(60_000)];
             random.NextBytes(content);
             string id = Guid.NewGuid().ToString("N"), file = Path.Combine(_directory, id);

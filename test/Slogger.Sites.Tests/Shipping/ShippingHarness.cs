@@ -6,6 +6,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
@@ -15,7 +16,6 @@ using Slogger.Replication.Links;
 using Slogger.Replication.Receiving;
 using Slogger.Replication.Seeding;
 using Slogger.Replication.Sending;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests.Shipping;
 
@@ -161,7 +161,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         byte[] bytes = new byte[random.Next(20) == 0 ? random.Next(20_000) : random.Next(300)];
         random.NextBytes(bytes);
         PrimaryLog.Append(bytes);
-        Version next = PrimaryLog.End.Closed.Next;
+        VersionNumber next = PrimaryLog.End.Closed.Next;
         switch (random.Next(8))
         {
             case < 4: PrimaryLog.AppendBoundary(
@@ -172,7 +172,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         // The cut follows what is durable, some way behind.
         if (random.Next(4) == 0 && PrimaryLog.DurableBoundary is { } durable)
         {
-            Version cut = new(Math.Max(Shard.RecordedCut.Version.Number, durable.Version.Number - random.Next(4)));
+            VersionNumber cut = new(Math.Max(Shard.RecordedCut.Version.Number, durable.Version.Number - random.Next(4)));
             if (new WorldPoint(PrimaryLog.WorldLine, cut) is var point && point > Shard.RecordedCut && cut <= durable.Version)
             {
                 Shard.RecordedCut = point;
@@ -185,9 +185,9 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
     private void BeginWorldLine(Random random)
     {
         PrimaryLog.Sync();
-        Version at = new(random.NextInt64(Shard.RecordedCut.Version.Number, PrimaryLog.DurableEnd.Closed.Number + 1));
+        VersionNumber at = new(random.NextInt64(Shard.RecordedCut.Version.Number, PrimaryLog.DurableEnd.Closed.Number + 1));
         // Before the first version has ended: to the beginning.
-        Boundary branch = PrimaryLog.BoundaryAtOrBelow(at) ?? new(PrimaryLog.WorldLine, Version.Zero, 1000, 0, default);
+        Boundary branch = PrimaryLog.BoundaryAtOrBelow(at) ?? new(PrimaryLog.WorldLine, VersionNumber.Zero, 1000, 0, default);
         if (branch.Version < Shard.RecordedCut.Version) { return; }
         WorldLine next = PrimaryLog.WorldLine.Next;
         PrimaryLog.BeginWorldLine(next, branch, ReplicationId);
@@ -224,7 +224,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
             for (int i = 0; i < got;) { i += at.Read(a.AsSpan(i, got - i)); }
             Assert.Equal(a.AsSpan(0, got), b.AsSpan(0, got));
         }
-        for (Version v = new(1); v <= BackupLog.DurableEnd.Closed; v = v.Next)
+        for (VersionNumber v = new(1); v <= BackupLog.DurableEnd.Closed; v = v.Next)
         {
             Assert.Equal(PrimaryLog.BoundaryAtOrBelow(v)?.Offset, BackupLog.BoundaryAtOrBelow(v)?.Offset);
         }

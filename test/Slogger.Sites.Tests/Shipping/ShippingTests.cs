@@ -5,11 +5,11 @@ using System.Buffers;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Replication.Links;
 using Slogger.Replication.Sending;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests.Shipping;
 
@@ -126,7 +126,7 @@ public sealed class ShippingTests : ShippingHarness
         await Receiver.DecidedAsync(number, final);
         await UntilAsync(() => Backup.Opened == number);
         Assert.Equal(final, Backup.AppliedTo);
-        Assert.Equal((number.FirstWorldLine, new Version(15), 1000 + (15 * 50)),
+        Assert.Equal((number.FirstWorldLine, new VersionNumber(15), 1000 + (15 * 50)),
             (BackupLog.WorldLine, BackupLog.DurableBoundary!.Value.Version, BackupLog.EndOffset));
     }
 
