@@ -152,8 +152,9 @@ public sealed class ClusterReplies
         foreach (ClusterNode node in _nodes)
         {
             string flags = (node.Shard == _self ? "myself,master" : "master") + (node.IsAlive ? "" : ",fail");
-            lines.Append(Text($"{_byShard[node.Shard].Id} {node.Host}:{node.Port}@{node.Port + BusPortOffset} {flags} - 0 0 {_revision} "
-                + $"{(node.IsAlive ? "connected" : "disconnected")}"));
+            string link = node.IsAlive ? "connected" : "disconnected";
+            lines.Append(Text(
+                $"{_byShard[node.Shard].Id} {node.Host}:{node.Port}@{node.Port + BusPortOffset} {flags} - 0 0 {_revision} {link}"));
             foreach (SlotRange range in RangesOf(node.Shard)) { lines.Append(' ').Append(range.ToString()); }
             lines.Append('\n');
         }
