@@ -101,9 +101,19 @@ public sealed class LiveOptionsTests(Certificates certificates) : IClassFixture<
             Assert.Equal("+PONG\r\n", client.Call("PING"));
             File.Copy(certificates.OtherAuthorityFile, authority, overwrite: true);
             proxy.Live.Change(proxy.Options);
-            // A connection of its own is a new one, and Redis's certificate is not of that authority.
-            client.Send("BLPOP", "nothing", "0.01");
-            for (int i = 0; i < 3000 && !proxy.Log.Contains("TLS to", StringComparison.Ordinal); i++) { Thread.Sleep(10); }
+            // Connections of clients' own are new ones, once those that were made ahead are taken, and Redis's certificate is not of that
+            // authority.
+            List<RespConnection> clients = [];
+            for (int i = 0; i < 300 && !proxy.Log.Contains("TLS to", StringComparison.Ordinal); i++)
+            {
+                if (i < 20)
+                {
+                    clients.Add(proxy.Connect());
+                    clients[^1].Send("BLPOP", "nothing", "0");
+                }
+                Thread.Sleep(100);
+            }
+            clients.ForEach(c => c.Dispose());
             Assert.Contains("TLS to", proxy.Log, StringComparison.Ordinal);
         }
         finally

@@ -11,18 +11,19 @@ namespace Slogger.Integration.Tests.Documents;
 internal sealed partial class PageRun : IDisposable
 {
     private const string HomeVariable = "SLOGGER_PAGE_HOME";
+    private const string Failed = "@@ failed with";
     private readonly string _home = Directory.CreateTempSubdirectory("slogger-page-").FullName;
     private readonly StringBuilder _output = new();
     private readonly StringBuilder _all = new();
     private readonly Process _shell;
     private readonly CancellationToken _limit;
+    private string? _network;
     private int _marks;
 
     /// <param name="root">The repository.</param>
-    /// <param name="isHere">Whether the page is read in the directory of the repository; else in the home.</param>
     /// <param name="needsNetwork">Whether it fetches packages.</param>
     /// <param name="limit">How long all of it may take.</param>
-    public PageRun(string root, bool isHere, bool needsNetwork, CancellationToken limit)
+    public PageRun(string root, bool needsNetwork, CancellationToken limit)
     {
         _limit = limit;
         // The executable as `dotnet publish` would have put it there.
@@ -34,7 +35,7 @@ internal sealed partial class PageRun : IDisposable
         {
             RedirectStandardInput = true,
             RedirectStandardOutput = true,
-            WorkingDirectory = isHere ? root : _home,
+            WorkingDirectory = _home,
         };
         foreach (string name in start.Environment.Keys.Where(n => n.StartsWith("SLOGGER_", StringComparison.Ordinal)).ToArray())
         {
@@ -55,6 +56,8 @@ internal sealed partial class PageRun : IDisposable
             lock (_output) { _output.Append(line.Data).Append('\n'); }
         };
         _shell.BeginOutputReadLine();
+        // Who reads the page sees a command fail; so does this.
+        _shell.StandardInput.Write($"trap 'echo \"{Failed} $?: $BASH_COMMAND\"' ERR\n");
     }
 
     /// <summary>The blocks of a page, in their order.</summary>
@@ -86,13 +89,16 @@ internal sealed partial class PageRun : IDisposable
     public async Task<string> RunAsync(string page)
     {
         string? last = null;
-        int ended = 0;
+        int ended = 0, ran = 0;
         try
         {
             foreach ((string mark, int line, string text) in BlocksOf(page))
             {
-                if (mark == "sh") { last = await DoAsync(text, line); }
-                else if (mark == "text" && last is not null && line == ended && Missing(text, last) is { } missing)
+                bool isCompared = mark == "text" && last is not null && line == ended;
+                // A page shows commands that fail, too, with what they print.
+                if (!isCompared && FailureOf(last) is { } failure) { return $"line {ran}: {failure}\n{_all}"; }
+                if (mark == "sh") { (last, ran) = (await DoAsync(text, line), line); }
+                else if (isCompared && Missing(text, last!) is { } missing)
                 {
                     return $"line {line}: \"{missing}\" is not in the output\n{_all}";
                 }
@@ -100,7 +106,7 @@ internal sealed partial class PageRun : IDisposable
                 ended = line + text.Count(c => c == '\n') + 2;
                 if (mark != "sh") { last = null; }
             }
-            return "";
+            return FailureOf(last) is { } atEnd ? $"line {ran}: {atEnd}\n{_all}" : "";
         }
         catch (OperationCanceledException)
         {
@@ -110,19 +116,22 @@ internal sealed partial class PageRun : IDisposable
 
     public void Dispose()
     {
-        // What it has left running, by what it was started with; their children too.
-        foreach (int id in Directory.EnumerateDirectories("/proc").Select(d => Path.GetFileName(d)).Where(n => n.All(char.IsAsciiDigit))
-            .Select(n => int.Parse(n, System.Globalization.CultureInfo.InvariantCulture)).Where(IsOfThisPage).ToArray())
+        // What it has left running; and what that has started meanwhile.
+        for (int i = 0; i < 100 && LeftRunning() is { Length: > 0 } left; i++)
         {
-            try
+            foreach (int id in left)
             {
-                using var process = Process.GetProcessById(id);
-                process.Kill();
+                try
+                {
+                    using var process = Process.GetProcessById(id);
+                    process.Kill();
+                }
+                catch (Exception e) when (e is ArgumentException or InvalidOperationException)
+                {
+                    // It has ended.
+                }
             }
-            catch (Exception e) when (e is ArgumentException or InvalidOperationException)
-            {
-                // It has ended.
-            }
+            Thread.Sleep(20);
         }
         _shell.Dispose();
         Directory.Delete(_home, recursive: true);
@@ -143,6 +152,9 @@ internal sealed partial class PageRun : IDisposable
                 if (end >= 0)
                 {
                     _output.Clear();
+                    // It is in its network now, and was not yet when it was started. All the machine's must never be taken for its own.
+                    string? network = NetworkOf(_shell.Id);
+                    if (network != NetworkOf(Environment.ProcessId)) { _network ??= network; }
                     _all.Append($"--- line {line}\n{commands}>>>\n{output[..end]}");
                     return output[..end];
                 }
@@ -152,12 +164,17 @@ internal sealed partial class PageRun : IDisposable
         }
     }
 
+    private int[] LeftRunning() => [.. Directory.EnumerateDirectories("/proc").Select(d => Path.GetFileName(d))
+        .Where(n => n.All(char.IsAsciiDigit)).Select(n => int.Parse(n, System.Globalization.CultureInfo.InvariantCulture))
+        .Where(IsOfThisPage)];
+
     private bool IsOfThisPage(int id)
     {
         try
         {
-            // A redis-server writes its title over its environment, and works in its data directory.
-            return File.ReadAllText($"/proc/{id}/environ").Split('\0').Contains($"{HomeVariable}={_home}")
+            // A redis-server writes its title over its environment.
+            return (_network is not null && NetworkOf(id) == _network)
+                || File.ReadAllText($"/proc/{id}/environ").Split('\0').Contains($"{HomeVariable}={_home}")
                 || new FileInfo($"/proc/{id}/cwd").LinkTarget?.StartsWith(_home, StringComparison.Ordinal) == true;
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
@@ -166,12 +183,18 @@ internal sealed partial class PageRun : IDisposable
         }
     }
 
+    private static string? NetworkOf(int id) => new FileInfo($"/proc/{id}/ns/net").LinkTarget;
+
+    private static string? FailureOf(string? output) =>
+        output?.Split('\n').FirstOrDefault(l => l.StartsWith(Failed, StringComparison.Ordinal));
+
     // The first line of a text that is not found in its order; "..." stands for anything.
     private static string? Missing(string text, string output)
     {
-        string[] lines = [.. output.Split('\n').Select(l => l.Trim())];
+        // How wide a column is hangs on what is in it.
+        string[] lines = [.. LinesOf(output)];
         int at = 0;
-        foreach (string line in text.Split('\n').Select(l => l.Trim()).Where(l => l.Length > 0 && l.Trim() != "..."))
+        foreach (string line in LinesOf(text).Where(l => l.Length > 0 && l != "..."))
         {
             var pattern = new Regex("^" + string.Join(".*?", line.Split("...").Select(Regex.Escape)) + "$");
             while (at < lines.Length && !pattern.IsMatch(lines[at])) { at++; }
@@ -180,6 +203,8 @@ internal sealed partial class PageRun : IDisposable
         return null;
     }
 
+    private static IEnumerable<string> LinesOf(string text) => text.Split('\n').Select(l => SpacesPattern().Replace(l, " ").Trim());
+
     private static void WriteProgram(string path, string text)
     {
         File.WriteAllText(path, text);
@@ -187,8 +212,11 @@ internal sealed partial class PageRun : IDisposable
         File.SetUnixFileMode(path, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
     }
 
-    [GeneratedRegex("^```(\\w*)$")]
+    [GeneratedRegex("^ *```(.*)$")]
     private static partial Regex FencePattern();
+
+    [GeneratedRegex(" +")]
+    private static partial Regex SpacesPattern();
 
     [GeneratedRegex("^dotnet publish src/Slogger.Cli .*$", RegexOptions.Multiline)]
     private static partial Regex PublishPattern();
