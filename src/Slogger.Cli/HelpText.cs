@@ -105,10 +105,7 @@ internal static class HelpText
                 output.WriteLine("  slogger backup --redis-server redis-server --data /var/lib/slogger --shards 4 --shard 2 --metadata "
                     + "postgres:... --site-listen 10.0.1.7:7400 --site-secret-file FILE");
                 output.WriteLine();
-                foreach (string line in Wrap(BackupText, width))
-                {
-                    output.WriteLine(line);
-                }
+                WriteText(output, BackupText, width);
                 WriteOptions(output, OptionCatalog.For(OptionCommands.Backup), width, isProxy: true);
                 WriteSources(output, width, isProxy: true);
                 break;
@@ -120,10 +117,7 @@ internal static class HelpText
                 output.WriteLine("  slogger restore --data /var/lib/slogger --version 123456 --redis 127.0.0.1:6379");
                 output.WriteLine("  slogger restore --data /var/lib/slogger --version 123456 --keep");
                 output.WriteLine();
-                foreach (string line in Wrap(RestoreText, width))
-                {
-                    output.WriteLine(line);
-                }
+                WriteText(output, RestoreText, width);
                 WriteOptions(output, OptionCatalog.For(OptionCommands.Restore), width);
                 WriteJson(output, command, width);
                 WriteSources(output, width);
@@ -133,10 +127,7 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("  slogger recover --shard 2 --metadata \"postgres:Host=db1;Database=slogger\"");
                 output.WriteLine();
-                foreach (string line in Wrap(RecoverText, width))
-                {
-                    output.WriteLine(line);
-                }
+                WriteText(output, RecoverText, width);
                 WriteOptions(output, OptionCatalog.For(OptionCommands.Recover), width);
                 WriteSources(output, width);
                 break;
@@ -145,10 +136,7 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("  slogger leave --shard 3 --metadata \"postgres:Host=db1;Database=slogger\"");
                 output.WriteLine();
-                foreach (string line in Wrap(LeaveText, width))
-                {
-                    output.WriteLine(line);
-                }
+                WriteText(output, LeaveText, width);
                 WriteOptions(output, OptionCatalog.For(OptionCommands.Recover), width);
                 WriteSources(output, width);
                 break;
@@ -157,10 +145,7 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("  slogger interval --to 1ms --metadata postgres:Host=db1;Database=slogger");
                 output.WriteLine();
-                foreach (string line in Wrap(IntervalText, width))
-                {
-                    output.WriteLine(line);
-                }
+                WriteText(output, IntervalText, width);
                 WriteOptions(output, IntervalCommand.Options, width);
                 WriteJson(output, command, width);
                 output.WriteLine();
@@ -174,10 +159,7 @@ internal static class HelpText
                 output.WriteLine("  slogger move --slots 0-99,200 --cancel --metadata ...");
                 output.WriteLine("  slogger move --list --metadata ...");
                 output.WriteLine();
-                foreach (string line in Wrap(MoveText, width))
-                {
-                    output.WriteLine(line);
-                }
+                WriteText(output, MoveText, width);
                 WriteOptions(output, MoveOptions.All, width);
                 WriteJson(output, command, width);
                 output.WriteLine();
@@ -204,10 +186,7 @@ internal static class HelpText
                 output.WriteLine("  slogger init --hosts a0,a1 --metadata \"postgres:Host=db-a;Database=slogger\" --backup-hosts b0,b1");
                 output.WriteLine("      --backup-metadata \"postgres:Host=db-b;Database=slogger\" --directory /etc/slogger");
                 output.WriteLine();
-                foreach (string line in Wrap(InitText, width))
-                {
-                    output.WriteLine(line);
-                }
+                WriteText(output, InitText, width);
                 WriteOptions(output, InitCommand.Options, width);
                 output.WriteLine();
                 output.WriteLine("Exit codes: 0 done, 1 failed, 2 wrong options.");
@@ -296,6 +275,11 @@ internal static class HelpText
 
         output.WriteLine("Sizes: 64mb, 1gb. Durations: 5ms, 2s, 10m.");
         output.WriteLine("Exit codes: 0 stopped in order, 1 failed while running, 2 wrong options.");
+    }
+
+    private static void WriteText(TextWriter output, string text, int width)
+    {
+        foreach (string line in Wrap(text, width)) { output.WriteLine(line); }
     }
 
     private static void WriteOptions(TextWriter output, IEnumerable<OptionDefinition> options, int width,

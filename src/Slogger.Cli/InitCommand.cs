@@ -37,7 +37,7 @@ internal static class InitCommand
     public static CommandResult Run(OptionLayer texts, AppHost host)
     {
         var run = new InitRun(texts, host);
-        return run.Read() is { Count: > 0 } errors ? CommandResult.BadOptions(errors) : run.Write();
+        return run.Read() is { Count: > 0 } errors ? CommandResult.BadOptions([.. errors.Distinct()]) : run.Write();
     }
 
     private sealed record Site(string Name, string[] Hosts, MetadataSpec? Metadata)
@@ -195,7 +195,8 @@ internal static class InitCommand
 
         private string[] Hosts(string name, string question, string fallback)
         {
-            string[] hosts = Ask(name, question, fallback).Split(',', StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries);
+            string[] hosts = Ask(name, question, fallback).Split(',',
+                StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries);
             if (hosts.Length == 0 && fallback.Length > 0) { Fail($"--{name} names no machine", "name one for each shard"); }
             foreach (string text in hosts)
             {
@@ -219,7 +220,10 @@ internal static class InitCommand
                 Fail($"no --{name} is named", "name a database that all machines of the site reach: postgres:CONNECTION or "
                     + "sqlserver:CONNECTION");
             }
-            else if (!MetadataSpec.TryParse(text, out MetadataSpec? spec, out string? problem)) { Fail($"--{name} {problem}", "correct it"); }
+            else if (!MetadataSpec.TryParse(text, out MetadataSpec? spec, out string? problem))
+            {
+                Fail($"--{name} {problem}", "correct it");
+            }
             else if (spec.Kind == MetadataKind.Sqlite && asked.Machines > 1)
             {
                 Fail($"--{name} is a file, and the site has {asked.Machines} machines", "name a database that all of them reach: "
@@ -239,17 +243,9 @@ internal static class InitCommand
             return input.ReadLine()?.Trim() is { Length: > 0 } answer ? answer : fallback;
         }
 
-        private string? Given(string name)
-        {
-            OptionTexts? given = texts.Values.GetValueOrDefault(name);
-            if (given is { Texts.Count: > 1 }) { Fail($"--{name} is given {given.Texts.Count} times", "give it once"); }
-            return given?.Texts[0];
-        }
+        private string? Given(string name) => texts.One(name, _errors);
 
-        private void Fail(string what, string remedy)
-        {
-            if (!_errors.Exists(e => e.What == what)) { _errors.Add(new(what, Origin, remedy)); }
-        }
+        private void Fail(string what, string remedy) => _errors.Add(new(what, Origin, remedy));
 
         private static void WriteNew(string path, string text)
         {

@@ -32,15 +32,7 @@ internal static class IntervalCommand
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
     {
         List<OptionError> errors = [];
-        string? One(string name)
-        {
-            OptionTexts? given = texts.Values.GetValueOrDefault(name);
-            if (given is { Texts.Count: > 1 })
-            {
-                errors.Add(new OptionError($"--{name} is given {given.Texts.Count} times", Origin, "give it once"));
-            }
-            return given?.Texts[0];
-        }
+        string? One(string name) => texts.One(name, errors);
         TimeSpan interval = default;
         string? to = One("to"), spec = One("metadata") ?? host.Environment["SLOGGER_METADATA"] as string;
         string cluster = One("cluster") ?? host.Environment["SLOGGER_CLUSTER"] as string ?? "default";

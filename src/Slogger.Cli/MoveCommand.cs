@@ -58,12 +58,7 @@ internal static class MoveCommand
     private static Wanted? Read(OptionLayer texts, AppHost host, List<OptionError> errors)
     {
         void Fail(string what, string remedy) => errors.Add(new OptionError(what, Origin, remedy));
-        string? One(string name)
-        {
-            OptionTexts? given = texts.Values.GetValueOrDefault(name);
-            if (given is { Texts.Count: > 1 }) { Fail($"--{name} is given {given.Texts.Count} times", "give it once"); }
-            return given?.Texts[0];
-        }
+        string? One(string name) => texts.One(name, errors);
         bool Flag(string name) => texts.Values.ContainsKey(name);
         string[] names = [.. Names.Where(Flag)];
         string? ranges = names.Length > 0 ? One(names[0]) : null, to = One("to");

@@ -22,9 +22,9 @@ internal static class StatusCommand
         {
             errors.Add(new OptionError($"{stray.Switch} is given without --site", "the command line", "add --site, or remove it"));
         }
-        string? data = Single(texts, "data", errors);
-        string? passwordFile = Single(texts, "password-file", errors);
-        string? caFile = Single(texts, "tls-ca", errors);
+        string? data = texts.One("data", errors);
+        string? passwordFile = texts.One("password-file", errors);
+        string? caFile = texts.One("tls-ca", errors);
         foreach ((string name, string? file) in new[] { ("password-file", passwordFile), ("tls-ca", caFile) })
         {
             if (file is not null && !OptionText.ExistingFile(file, out _, out string problem))
@@ -45,7 +45,7 @@ internal static class StatusCommand
             errors.Add(new OptionError($"the address \"{addresses[0]}\" {problem}", "the command line", hint));
         }
 
-        string? user = Single(texts, "user", errors);
+        string? user = texts.One("user", errors);
         if (errors.Count > 0)
         {
             return CommandResult.BadOptions(errors);
@@ -168,16 +168,5 @@ internal static class StatusCommand
         {
             return false;
         }
-    }
-
-    private static string? Single(OptionLayer texts, string name, List<OptionError> errors)
-    {
-        OptionTexts? given = texts.Values.GetValueOrDefault(name);
-        if (given is { Texts.Count: > 1 })
-        {
-            errors.Add(new OptionError($"--{name} is given {given.Texts.Count} times", given.Origin, "give it once"));
-        }
-
-        return given?.Texts[0];
     }
 }

@@ -53,9 +53,7 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
 
     public string? One(string name)
     {
-        OptionTexts? given = texts.Values.GetValueOrDefault(name);
-        if (given is { Texts.Count: > 1 }) { Fail($"--{name} is given {given.Texts.Count} times", "give it once"); }
-        string? text = given?.Texts[0] ?? host.Environment[VariableOf(name)] as string;
+        string? text = texts.One(name, Errors) ?? host.Environment[VariableOf(name)] as string;
         return text is null && name != "config" ? SiteFile().Values.GetValueOrDefault(name)?.Texts[0] : text;
     }
 
@@ -64,7 +62,7 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
         if (_file is null)
         {
             _file = One("config") is { } path ? OptionLayer.FromFile(path) : new OptionLayer();
-            Errors.AddRange(_file.Errors);
+            Errors.AddRange(_file.Failure is { } failure ? [failure] : _file.Errors);
         }
         return _file;
     }

@@ -228,9 +228,8 @@ public static class OptionCatalog
                 "Site.Rehearses") { Commands = OptionCommands.Backup },
 
         new("config", Running, "FILE", "JSON file with the same names (comments allowed); under \"of-shard\", by their numbers, what "
-            + "single "
-            + "shards have of their own. The command line goes over the environment, the environment over "
-            + "the file.", "none", nameof(ServeOptions.ConfigFile)) { Commands = Every },
+            + "single shards have of their own. The command line goes over the environment, the environment over the file.", "none",
+            nameof(ServeOptions.ConfigFile)) { Commands = Every },
         new("transport", Running, "auto|epoll|sockets", "How sockets are driven: one epoll loop (Linux), or .NET sockets (every "
             + "system, slower).", "auto", nameof(ServeOptions.Transport)),
         new("log-level", Running, "LEVEL", "Least level that is logged to stderr: trace, debug, info, warn, error.", "info",

@@ -33,6 +33,22 @@ public sealed class OptionLayer
     /// <summary>What was wrong with the source itself.</summary>
     public List<OptionError> Errors { get; } = [];
 
+    /// <summary>Why nothing can be said of it: then what is missing elsewhere is nobody's mistake. Null: something can.</summary>
+    public OptionError? Failure { get; init; }
+
+    /// <summary>The text of an option that may be given once; null: it is not given. The first one counts if it is given more often, which
+    /// is an error.</summary>
+    public string? One(string name, ICollection<OptionError> errors)
+    {
+        ArgumentNullException.ThrowIfNull(errors);
+        if (!Values.TryGetValue(name, out OptionTexts? given)) { return null; }
+        if (given.Texts.Count > 1)
+        {
+            errors.Add(new OptionError($"--{name} is given {given.Texts.Count} times", given.Origin, "give it once"));
+        }
+        return given.Texts[0];
+    }
+
     /// <summary>What looks wrong but may be meant.</summary>
     public List<string> Warnings { get; } = [];
 
@@ -80,10 +96,8 @@ public sealed class OptionLayer
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
-            OptionLayer layer = new();
             string why = e is FileNotFoundException or DirectoryNotFoundException ? "does not exist" : "cannot be read: " + e.Message;
-            layer.Errors.Add(new OptionError($"the configuration file {path} {why}", "", "correct --config (or SLOGGER_CONFIG)"));
-            return layer;
+            return new() { Failure = new($"the configuration file {path} {why}", "", "correct --config (or SLOGGER_CONFIG)") };
         }
     }
 

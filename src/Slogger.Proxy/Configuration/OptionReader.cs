@@ -1,6 +1,7 @@
 // Merges the layers (highest first) and turns texts into values; collects every error rather than stopping at the first.
 // Used by ServeOptionsReader and RestoreOptionsReader.
 using System.Collections.Immutable;
+using System.Globalization;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -16,6 +17,40 @@ internal sealed class OptionReader
         Errors = [.. layers.SelectMany(layer => layer.Errors)];
         Warnings = [.. layers.SelectMany(layer => layer.Warnings)];
     }
+
+    /// <summary>The command line goes over the environment, that over the file that one of them names: what it says of the shard that is
+    /// meant, and then what it says of all.</summary>
+    public static OptionReader Open(OptionLayer commandLine, OptionLayer environment)
+    {
+        OptionTexts? config = commandLine.Values.GetValueOrDefault("config") ?? environment.Values.GetValueOrDefault("config");
+        if (config is not { Texts.Count: 1 }) { return new([commandLine, environment]); }
+        OptionLayer file = OptionLayer.FromFile(config.Texts[0]);
+        return file.OfShards.Count == 0 ? new([commandLine, environment, file])
+            : new([commandLine, environment, OfShard(file, new([commandLine, environment, file])), file]);
+    }
+
+    private static OptionLayer OfShard(OptionLayer file, OptionReader named)
+    {
+        string all = string.Join(", ", file.OfShards.Keys.Order());
+        if (named.Texts("shard") is not { } texts)
+        {
+            return new()
+            {
+                Failure = new($"the configuration file has options of shard {all}, and no shard is named", "",
+                    "give --shard N, or set SLOGGER_SHARD"),
+            };
+        }
+        // What is no number is said by whoever reads it.
+        if (!int.TryParse(texts.Texts[0], NumberStyles.None, CultureInfo.InvariantCulture, out int shard)) { return new(); }
+        return file.OfShards.GetValueOrDefault(shard) ?? new()
+        {
+            Failure = new($"the configuration file has nothing of shard {shard}, but of {all}", texts.Origin,
+                $"correct it, or add the shard to \"{OptionLayer.OfShardKey}\" of the file"),
+        };
+    }
+
+    /// <summary>Why a source says nothing; then nothing else that is wrong means anything. Null: all say what they can.</summary>
+    public OptionError? Failure => _layers.Select(layer => layer.Failure).FirstOrDefault(failure => failure is not null);
 
     /// <summary>Everything wrong so far.</summary>
     public List<OptionError> Errors { get; }

@@ -53,25 +53,6 @@ public static class ServeOptionsReader
     private static readonly OptionTextParser<CommitMode> Commits = OptionText.Choice(
         ("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None), ("faster", CommitMode.Faster));
 
-    private static readonly string[] StoreOptions = ["redis-config", "redis-directive"];
-
-    // What has a meaning for a Redis only, and for the embedded store only.
-    private static readonly string[] RedisOptions =
-    [
-        "redis-config", "redis-directive", "redis-user", "redis-password-file", "redis-tls", "redis-tls-ca", "redis-tls-cert",
-            "redis-tls-key", "redis-tls-insecure",
-        "checkpoint-every", "log-budget", "rollback", "seed",
-    ];
-
-    private static readonly string[] FasterOptions = ["faster-memory", "faster-index", "faster-page", "faster-stride"];
-
-    private static readonly HashSet<string> OwnedDirectives = new(StringComparer.OrdinalIgnoreCase)
-    {
-        "dir", "dbfilename", "unixsocket", "unixsocketperm", "pidfile", "logfile", "daemonize", "supervised", "replicaof", "slaveof",
-            "cluster-enabled",
-        "appendonly", "save", "repl-diskless-load", "include",
-    };
-
     /// <summary>Reads serve's options. <paramref name="commandLine"/> goes over <paramref name="environment"/>, that over the file named by
     /// --config.</summary>
     public static OptionsResult<ServeOptions> ReadServe(OptionLayer commandLine, OptionLayer environment) =>
@@ -83,8 +64,8 @@ public static class ServeOptionsReader
 
     private static OptionsResult<ServeOptions> Read(OptionLayer commandLine, OptionLayer environment, OptionCommands command)
     {
-        OptionReader reader = Open(commandLine, environment);
-        (ListenAddress? redis, string? server) = ReadStore(reader);
+        OptionReader reader = OptionReader.Open(commandLine, environment);
+        (ListenAddress? redis, string? server) = StoreOptionsReader.Read(reader);
         bool isEmbedded = !reader.IsGiven("redis") && !reader.IsGiven("redis-server");
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         ClientTlsOptions? tls = ReadClientTls(reader);
@@ -97,11 +78,11 @@ public static class ServeOptionsReader
             Announce = reader.Optional<ListenAddress>("announce", OptionText.Address),
             Redis = redis,
             RedisServerPath = server,
-            RedisConfigFile = ReadStoreFile(reader, server),
-            RedisDirectives = ReadDirectives(reader, server),
+            RedisConfigFile = StoreOptionsReader.ReadFile(reader, server),
+            RedisDirectives = StoreOptionsReader.ReadDirectives(reader, server),
             RedisUser = reader.Optional<string>("redis-user", OptionText.UserName),
             RedisPasswordFile = reader.Optional<string>("redis-password-file", OptionText.ExistingFile),
-            RedisTls = ReadRedisTls(reader),
+            RedisTls = StoreOptionsReader.ReadRedisTls(reader),
             Metadata = reader.Value("metadata", OptionText.Metadata, defaults.Metadata),
             Cluster = reader.Value("cluster", OptionText.Name, defaults.Cluster),
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
@@ -157,7 +138,7 @@ public static class ServeOptionsReader
         }
 
         // A backup without a Redis is told of that once, below.
-        if (command == OptionCommands.Serve || !isEmbedded) { CheckStore(reader, options, isEmbedded); }
+        if (command == OptionCommands.Serve || !isEmbedded) { StoreOptionsReader.Check(reader, options, isEmbedded); }
         SiteOptionsReader.Check(reader, options, command);
         CheckTogether(reader, options);
         return Result(reader, options);
@@ -166,8 +147,8 @@ public static class ServeOptionsReader
     /// <summary>Reads restore's options; <paramref name="commandLine"/> also holds "version", "latest", "list" and "keep".</summary>
     public static OptionsResult<RestoreOptions> ReadRestore(OptionLayer commandLine, OptionLayer environment)
     {
-        OptionReader reader = Open(commandLine, environment);
-        (ListenAddress? redis, string? server) = ReadStore(reader);
+        OptionReader reader = OptionReader.Open(commandLine, environment);
+        (ListenAddress? redis, string? server) = StoreOptionsReader.Read(reader);
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         bool latest = reader.Value("latest", OptionText.Flag, false);
         long? version = reader.Value<long?>("version", ReadVersion, null);
@@ -203,10 +184,10 @@ public static class ServeOptionsReader
             Redis = redis,
             RedisServerPath = server,
             RedisConfigFile = reader.Optional<string>("redis-config", OptionText.ExistingFile),
-            RedisDirectives = reader.List<string>("redis-directive", Directive, []),
+            RedisDirectives = reader.List<string>("redis-directive", StoreOptionsReader.Directive, []),
             RedisUser = reader.Optional<string>("redis-user", OptionText.UserName),
             RedisPasswordFile = reader.Optional<string>("redis-password-file", OptionText.ExistingFile),
-            RedisTls = ReadRedisTls(reader),
+            RedisTls = StoreOptionsReader.ReadRedisTls(reader),
             Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
             Seed = reader.Value<SeedSource?>(
                 "seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
@@ -219,7 +200,7 @@ public static class ServeOptionsReader
     /// <summary>Reads recover's options.</summary>
     public static OptionsResult<RecoverOptions> ReadRecover(OptionLayer commandLine, OptionLayer environment)
     {
-        OptionReader reader = Open(commandLine, environment);
+        OptionReader reader = OptionReader.Open(commandLine, environment);
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         if (!reader.IsGiven("shard"))
         {
@@ -238,99 +219,12 @@ public static class ServeOptionsReader
         return Result(reader, options);
     }
 
-    private static OptionReader Open(OptionLayer commandLine, OptionLayer environment)
-    {
-        OptionTexts? config = commandLine.Values.GetValueOrDefault("config") ?? environment.Values.GetValueOrDefault("config");
-        if (config is not { Texts.Count: 1 }) { return new OptionReader([commandLine, environment]); }
-        OptionLayer file = OptionLayer.FromFile(config.Texts[0]);
-        return new OptionReader(file.OfShards.Count == 0 ? [commandLine, environment, file]
-            : [commandLine, environment, OfShard(commandLine, environment, file), file]);
-    }
-
-    // What the file says of the one shard that is meant.
-    private static OptionLayer OfShard(OptionLayer commandLine, OptionLayer environment, OptionLayer file)
-    {
-        OptionTexts? named = commandLine.Values.GetValueOrDefault("shard") ?? environment.Values.GetValueOrDefault("shard")
-            ?? file.Values.GetValueOrDefault("shard");
-        string all = string.Join(", ", file.OfShards.Keys.Order());
-        if (named is null)
-        {
-            file.Errors.Add(new OptionError($"the configuration file has options of shard {all}, and no shard is named", "",
-                "give --shard N, or set SLOGGER_SHARD"));
-        }
-        else if (named.Texts.Count == 1 && int.TryParse(named.Texts[0], NumberStyles.None, CultureInfo.InvariantCulture, out int shard))
-        {
-            if (file.OfShards.TryGetValue(shard, out OptionLayer? found)) { return found; }
-            file.Errors.Add(new OptionError($"the configuration file has nothing of shard {shard}, but of {all}", named.Origin,
-                $"correct it, or add the shard to \"{OptionLayer.OfShardKey}\" of the file"));
-        }
-        return new OptionLayer();
-    }
-
     private static OptionsResult<T> Result<T>(OptionReader reader, T options)
         where T : class
     {
-        // A file that cannot be read is found twice (as a layer and as a value); say it once.
-        List<OptionError> errors = [.. reader.Errors.DistinctBy(error => error.What)];
-        if (errors.Any(error => error.What.StartsWith("the configuration file", StringComparison.Ordinal)))
-        {
-            errors.RemoveAll(error => error.What.StartsWith("--config ", StringComparison.Ordinal));
-            // Without a shard the rest of its options is missing, and what that comes to is nobody's mistake.
-            if (errors.Find(error => error.What.Contains("of shard ", StringComparison.Ordinal)) is { } shard) { errors = [shard]; }
-        }
-
+        // An option may be read twice.
+        List<OptionError> errors = reader.Failure is { } failure ? [failure] : [.. reader.Errors.DistinctBy(error => error.What)];
         return new OptionsResult<T>(errors.Count == 0 ? options : null, errors, reader.Warnings) { Given = reader.Given };
-    }
-
-    // The two exclude each other within one source; a higher source's choice replaces a lower one's.
-    private static (ListenAddress? Redis, string? Server) ReadStore(OptionReader reader)
-    {
-        int redisLayer = reader.LayerOf("redis");
-        int serverLayer = reader.LayerOf("redis-server");
-        if (!reader.IsGiven("redis") && !reader.IsGiven("redis-server"))
-        {
-            return (null, null);
-        }
-
-        if (redisLayer == serverLayer)
-        {
-            reader.Fail("redis", "and --redis-server are both given",
-                "keep --redis to attach to a running Redis, or --redis-server to have the proxy run one");
-            return (null, null);
-        }
-
-        return redisLayer < serverLayer
-            ? (reader.Optional<ListenAddress>("redis", OptionText.ServerAddress), null)
-            : (null, reader.Optional<string>("redis-server", OptionText.Program));
-    }
-
-    private static string? ReadStoreFile(OptionReader reader, string? server)
-        => server is null ? null : reader.Optional<string>("redis-config", OptionText.ExistingFile);
-
-    private static ImmutableArray<string> ReadDirectives(OptionReader reader, string? server)
-    {
-        // Options for a supervised server beside --redis: a mistake, unless they belong to a lower source's --redis-server.
-        int chosen = Math.Min(reader.LayerOf("redis"), reader.LayerOf("redis-server"));
-        foreach (string name in StoreOptions)
-        {
-            if (reader.IsGiven(name) && reader.LayerOf("redis") == chosen && reader.IsGiven("redis") && reader.LayerOf(name) <= chosen)
-            {
-                reader.Fail(name, "has no effect on a Redis that others run", "remove it, and configure that Redis itself");
-            }
-        }
-
-        return server is null ? [] : reader.List<string>("redis-directive", Directive, []);
-    }
-
-    private static bool Directive(string text, out string value, out string problem)
-    {
-        value = text.Trim();
-        string name = value.Split([' ', '\t'], 2)[0];
-        problem = value.Length == 0 || value.Contains('\n') || value.Contains('\r') ? "is not one line of redis.conf"
-            : value.StartsWith('-') ? $"is written like a switch; write \"{value.TrimStart('-')}\""
-            : OwnedDirectives.Contains(name) ? $"sets {name}, which the proxy itself must set"
-            : "";
-        return problem.Length == 0;
     }
 
     private static bool ReadVersion(string text, out long? value, out string problem)
@@ -368,90 +262,6 @@ public static class ServeOptionsReader
         }
 
         return new ClientTlsOptions { Listen = listen, CertificateFile = certificate ?? "", KeyFile = key ?? "", ClientCaFile = clientCa };
-    }
-
-    private static RedisTlsOptions? ReadRedisTls(OptionReader reader)
-    {
-        string[] details = ["redis-tls-ca", "redis-tls-cert", "redis-tls-key", "redis-tls-insecure"];
-        RedisTlsOptions tls = new()
-        {
-            CaFile = reader.Optional<string>("redis-tls-ca", OptionText.ExistingFile),
-            CertificateFile = reader.Optional<string>("redis-tls-cert", OptionText.ExistingFile),
-            KeyFile = reader.Optional<string>("redis-tls-key", OptionText.ExistingFile),
-            Insecure = reader.Value("redis-tls-insecure", OptionText.Flag, false),
-        };
-        bool enabled = reader.Value("redis-tls", OptionText.Flag, false);
-        if (!reader.IsGiven("redis-tls") && details.FirstOrDefault(reader.IsGiven) is { } stray)
-        {
-            // Not implied: a file left over from another set-up must not decide whether a password travels in clear text.
-            reader.Fail(stray, "is given without --redis-tls", "add --redis-tls, or remove it");
-        }
-
-        if (enabled && reader.IsGiven("redis-tls-cert") != reader.IsGiven("redis-tls-key"))
-        {
-            bool hasCertificate = reader.IsGiven("redis-tls-cert");
-            reader.Fail(hasCertificate ? "redis-tls-cert" : "redis-tls-key",
-                hasCertificate ? "needs --redis-tls-key" : "needs --redis-tls-cert", "give both files (PEM)");
-        }
-
-        if (enabled && tls.Insecure && tls.CaFile is not null)
-        {
-            reader.Fail("redis-tls-insecure", "makes --redis-tls-ca pointless", "remove one of them");
-        }
-
-        return enabled ? tls : null;
-    }
-
-    // What belongs to the other kind of store is a mistake: most likely the store was forgotten.
-    private static void CheckStore(OptionReader reader, ServeOptions options, bool isEmbedded)
-    {
-        foreach (string name in (isEmbedded ? RedisOptions : FasterOptions).Where(reader.IsGiven))
-        {
-            reader.Fail(
-                name,
-                isEmbedded ? "is for a Redis, and the store is embedded in the proxy, since neither --redis nor --redis-server is given"
-                    : "is for the embedded store, and a Redis is given",
-                isEmbedded ? "remove it, or name the Redis with --redis or --redis-server"
-                    : "remove it, or leave out --redis and --redis-server");
-        }
-
-        if (isEmbedded && options.Commit != CommitMode.Faster)
-        {
-            reader.Fail("commit", "is for a Redis, and the store is embedded in the proxy, since neither --redis nor "
-                + "--redis-server is given",
-                "remove it: the embedded store commits by its own checkpoints; or name the Redis with --redis or --redis-server");
-        }
-
-        if (!isEmbedded && options.Commit == CommitMode.Faster)
-        {
-            reader.Fail("commit", "faster is for the embedded store, and a Redis is given",
-                "give log, bgsave or none, or leave out --redis and --redis-server");
-        }
-
-        if (!isEmbedded)
-        {
-            return;
-        }
-
-        if (options.Joins)
-        {
-            reader.Fail("join", "would make a shard that never owns anything: hash slots do not move to an embedded store yet",
-                "have a shard with a Redis join, or make the cluster with this one");
-        }
-
-        if (!int.IsPow2(options.FasterStride))
-        {
-            reader.Fail("faster-stride", $"{options.FasterStride} is not a power of two, and the shards of a cluster would have no "
-                + "versions in common", "give 2, 4, 8, 16...");
-        }
-
-        if (options.FasterMemoryBytes < 4 * options.FasterPageBytes)
-        {
-            reader.Fail(
-                reader.IsGiven("faster-memory") ? "faster-memory" : "faster-page",
-                $"leaves too little: {OptionText.FormatSize(options.FasterMemoryBytes)} are less than four pages of "
-                    + $"{OptionText.FormatSize(options.FasterPageBytes)}", "raise --faster-memory or lower --faster-page");
-        }
     }
 
     private static void CheckTogether(OptionReader reader, ServeOptions options)

@@ -72,9 +72,11 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
         }
         bool isTrimmed = below is null || checkpoints.Latest(log, below.Value.Offset) is null;
         string after = above is { } a ? $"the next one is {a.Version}" : "there is none after it";
+        string oldest = above is { } first ? $"the oldest version that can be restored is {first.Version}"
+            : "nothing older than the newest version can be restored";
         return isTrimmed
-            ? FoundPoint.None($"version {version} is no longer kept: the log was trimmed, and "
-                + $"{(above is { } first ? $"the oldest version that can be restored is {first.Version}" : "nothing older than the newest version can be restored")}", "give a later version, or --latest; --log-budget decides how far back the log reaches")
+            ? FoundPoint.None($"version {version} is no longer kept: the log was trimmed, and {oldest}",
+                "give a later version, or --latest; --log-budget decides how far back the log reaches")
             : FoundPoint.None($"version {version} was not closed by itself: the nearest before it is {below!.Value.Version}, {after}",
             "give one of these");
     }

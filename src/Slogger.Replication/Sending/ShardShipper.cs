@@ -219,13 +219,14 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             _loss.Over();
             if (!e.NeedsPerson)
             {
-                _report.Info($"shard {_stream}: "
-                    + $"{(_problem is null ? $"shipping to {_connector.Target} has stopped" : $"the backup at {_connector.Target} does not take the log yet")}, and is tried again: {e.Message}");
+                string what = _problem is null ? $"shipping to {_connector.Target} has stopped"
+                    : $"the backup at {_connector.Target} does not take the log yet";
+                _report.Info($"shard {_stream}: {what}, and is tried again: {e.Message}");
             }
         }
         if (!_loss.IsToTell(e.NeedsPerson)) { return; }
-        _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the "
-            + $"log{(e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {LastingLoss.WarnAfter.TotalSeconds:0} s"))}, and is tried again: {e.Message}");
+        string since = e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {LastingLoss.WarnAfter.TotalSeconds:0} s");
+        _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the log{since}, and is tried again: {e.Message}");
     }
 
     private ShipperState State

@@ -103,8 +103,9 @@ internal sealed class FailoverRole : IAsyncDisposable
             var end = new V1.FailoverEnd { Error = outcome.Error ?? "", FinalTime = outcome.FinalTime, Stages = manager.Stages };
             end.Silent.AddRange(outcome.Silent ?? []);
             Tell(new() { End = end });
-            _log.Info($"shard {_shard}: the failover "
-                + $"{(outcome.Error is { } error ? $"was refused: {error}" : $"took {manager.Elapsed.TotalMilliseconds:0.0} ms ({manager.Stages})")}");
+            string how = outcome.Error is { } error ? $"was refused: {error}"
+                : $"took {manager.Elapsed.TotalMilliseconds:0.0} ms ({manager.Stages})";
+            _log.Info($"shard {_shard}: the failover {how}");
         }
         catch (MetadataException e)
         {
@@ -167,7 +168,8 @@ internal sealed class FailoverRole : IAsyncDisposable
                 if (all != rehearsed && site.Role == SiteRole.Backup && addresses.Count > 0
                     && addresses.Keys.Min(s => s.Number) == _shard.Number)
                 {
-                    await new FailoverManager(_metadata, _cluster, ProcessesAsync, 0, new Steps(_ => { })).RehearseAsync(stop).ConfigureAwait(false);
+                    var manager = new FailoverManager(_metadata, _cluster, ProcessesAsync, 0, new Steps(_ => { }));
+                    await manager.RehearseAsync(stop).ConfigureAwait(false);
                     rehearsed = all;
                 }
             }

@@ -95,9 +95,10 @@ internal sealed class TakeOverRun : IAsyncDisposable
             string after = string.Join(' ', (await direct.DoAsync(["MGET", .. keys])).Items.Select(v => v.Compact));
             if (after != before)
             {
-                throw new InvalidDataException(
-                    $"round {round}: done after process {next.Id} had begun to "
-                        + $"serve:\n{string.Join('\n', keys.Zip(before.Split(' '), after.Split(' ')).Where(k => k.Second != k.Third).Select(k => $"{k.First}: {k.Second} became {k.Third}"))}\n{old.Tail()}");
+                IEnumerable<string> changes = keys.Zip(before.Split(' '), after.Split(' ')).Where(k => k.Second != k.Third)
+                    .Select(k => $"{k.First}: {k.Second} became {k.Third}");
+                throw new InvalidDataException($"round {round}: done after process {next.Id} had begun to serve:\n"
+                    + $"{string.Join('\n', changes)}\n{old.Tail()}");
             }
             string[] values = before.Split(' ');
             for (int i = 0; i < writers.Length; i++)
