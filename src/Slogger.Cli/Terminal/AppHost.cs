@@ -27,6 +27,9 @@ public sealed record AppHost
     /// <summary>Width of the output in columns.</summary>
     public int Width { get; init; } = 100;
 
+    /// <summary>Columns that a table may take. A file or another program gets each row as one line.</summary>
+    public int TableWidth { get; init; } = 100;
+
     /// <summary>True if signals stop the command.</summary>
     public bool HandlesSignals { get; init; }
 
@@ -60,9 +63,12 @@ public sealed record AppHost
         Input = Console.IsInputRedirected ? null : Console.In,
         Environment = System.Environment.GetEnvironmentVariables(),
         Colours = !Console.IsOutputRedirected && System.Environment.GetEnvironmentVariable("NO_COLOR") is null,
-        Width = Console.IsOutputRedirected ? 100 : Math.Clamp(Console.WindowWidth, 60, 140),
+        Width = Console.IsOutputRedirected ? 100 : TerminalWidth(),
+        TableWidth = Console.IsOutputRedirected ? 1000 : TerminalWidth(),
         HandlesSignals = true,
     };
+
+    private static int TerminalWidth() => Math.Clamp(Console.WindowWidth, 60, 140);
 
     // What a person waits for begins with the process, not with its first line of code.
     private static long StartOfProcess()

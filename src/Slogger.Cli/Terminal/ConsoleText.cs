@@ -17,7 +17,7 @@ internal static class ConsoleText
             Interactive = InteractionSupport.No,
             Out = new AnsiConsoleOutput(host.Output),
         });
-        console.Profile.Width = host.Width;
+        console.Profile.Width = host.TableWidth;
         console.Profile.Capabilities.Unicode = true;
         return console;
     }

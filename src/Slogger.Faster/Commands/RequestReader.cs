@@ -138,8 +138,9 @@ internal sealed unsafe class RequestReader(Request request) : IDisposable
         return next;
     }
 
-    private byte* Skip(byte* p, byte* end)
+    private byte* Skip(byte* start, byte* end)
     {
+        byte* p = start;
         while (true)
         {
             long skipped = Math.Min(_skippedBytes, end - p);
@@ -150,7 +151,7 @@ internal sealed unsafe class RequestReader(Request request) : IDisposable
             if (p == end) return p;
             byte* header = p + 1;
             long length = *p == (byte)'$' ? CommandScanner.ReadLength(ref header, end) : CommandScanner.ReadOtherLine(p, end);
-            if (length == CommandScanner.Incomplete) return p;
+            if (length == CommandScanner.Incomplete) return p == start ? null : p;
             if (length is < 0 or > BulkBytesMax) return Fail(CommandScanner.ClassifyLength(p, length), end);
             p = header;
             (_skippedArguments, _skippedBytes) = (_skippedArguments - 1, length + 2);

@@ -27,6 +27,20 @@ public sealed unsafe class RequestTests : IDisposable
         Assert.Equal(expected, InPieces(bytes, [.. Enumerable.Range(1, bytes.Length - 1)]));
     }
 
+    // What comes behind a value that the store has no place for is passed over too, wherever the pieces end. On a thread of its own: one
+    // that never ended would not see the limit.
+    [Fact(Timeout = 60_000)]
+    public Task RequestThatIsTooLarge_CutAtAnyPlaceBehindItsValue_GivesTheSameReplies() => Task.Run(() =>
+    {
+        const int Length = CommandEngine.ValueBytesMax + 1;
+        string start = $"*5\r\n$3\r\nSET\r\n$1\r\nk\r\n${Length}\r\n{new string('v', Length)}";
+        byte[] bytes = Encoding.Latin1.GetBytes(start + "\r\n$2\r\nPX\r\n$5\r\n10000\r\n" + TestClient.Request("PING"));
+        string expected = InPieces(bytes, []);
+        Assert.EndsWith("+PONG\r\n", expected, StringComparison.Ordinal);
+        for (int cut = start.Length - 1; cut < bytes.Length; cut++) { Assert.Equal(expected, InPieces(bytes, [cut])); }
+        Assert.Equal(expected, InPieces(bytes, [.. Enumerable.Range(start.Length, bytes.Length - start.Length)]));
+    });
+
     // What changes how the next ones are executed, among many that are taken apart together.
     [Fact]
     public void Requests_ManyAtOnce_GiveTheSameRepliesAsOneByOne()

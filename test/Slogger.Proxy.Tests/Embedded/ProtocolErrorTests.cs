@@ -156,6 +156,32 @@ public sealed class ProtocolErrorTests(ProtocolErrorTests.Servers servers) : ICl
     // All that is answered until the connection is closed, be it because no more comes.
     private static string Exchange(int port, string request, bool ends = true)
     {
+        try
+        {
+            return Answers(port, request, ends);
+        }
+        catch (SocketException e) when (e.SocketErrorCode == SocketError.TimedOut)
+        {
+            throw new TimeoutException($"Nothing moved for {RespConnection.PatienceMilliseconds} ms. Another client was told:\n{State(port)}", e);
+        }
+    }
+
+    // What the server says of its clients, and of itself, to one that comes now.
+    private static string State(int port)
+    {
+        try
+        {
+            using RespConnection other = RespConnection.To(port);
+            return other.Call("CLIENT", "LIST") + other.Call("INFO", "everything");
+        }
+        catch (Exception e) when (e is IOException or SocketException)
+        {
+            return e.Message;
+        }
+    }
+
+    private static string Answers(int port, string request, bool ends)
+    {
         using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true,
             ReceiveTimeout = RespConnection.PatienceMilliseconds, SendTimeout = RespConnection.PatienceMilliseconds };
         socket.Connect(new IPEndPoint(IPAddress.Loopback, port));
