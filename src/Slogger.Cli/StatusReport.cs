@@ -17,6 +17,7 @@ internal static class StatusReport
     // Shown in rows of their own or within another's; everything else is listed at the end as it came.
     private static readonly HashSet<string> Known =
     [
+        "role", "stream", "applied", "applied_time_us", "applied_age_ms", "held", "watermark", "silent_ms",
         "mode", "cluster", "shard", "worldline", "open_version", "durable_version", "committed_version", "version_interval_us",
         "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "lag_commit_ms", "stride",
         "log_bytes", "log_offset", "log_tail_bytes", "checkpoint_last_unix",
@@ -31,7 +32,7 @@ internal static class StatusReport
 
     // Names stay strings in JSON even if they look like numbers.
     private static readonly HashSet<string> Texts = ["mode", "cluster", "store", "store_state", "metadata_state", "version", "backup",
-        "backup_state", "backup_problem"];
+        "backup_state", "backup_problem", "role", "applied", "held", "watermark"];
 
     /// <summary>Splits name:value lines; empty lines and # headings are passed over. The first of two equal names counts.</summary>
     public static List<KeyValuePair<string, string>> Parse(string text)
@@ -91,23 +92,35 @@ internal static class StatusReport
         void Row(string name, string value, Color? colour = null)
             => table.AddRow(new Text(name, new Style(Color.Grey)), new Text(value, new Style(colour)));
 
+        // A backup has no versions of its own, and asks nobody whether its metadata is there.
+        bool isBackup = Get("role") == "backup";
         Row("store", Join(Get("store"), State(Get("store_state"))), StateColour(Get("store_state")));
-        Row("metadata", State(Get("metadata_state")), StateColour(Get("metadata_state")));
+        if (!isBackup) { Row("metadata", State(Get("metadata_state")), StateColour(Get("metadata_state"))); }
         Row("commit mode", Join(Get("mode"), values.TryGetValue("version_interval_us", out string? interval) ? "versions of "
             + Interval(interval) + (Get("stride") is "1" or "?" ? "" : $", every {Get("stride")}th is closed") : ""));
         Row("world-line", Get("worldline"));
-        Row("open version", Get("open_version"));
-        Row("durable version", Join(Get("durable_version"), Behind(values, "open_version", "durable_version")));
-        Row("recorded cut", Join(Get("committed_version"), Behind(values, "open_version", "committed_version")));
-        Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record "
-            + $"{Get("lag_record_ms")} ms, commit {Get("lag_commit_ms")} ms");
+        if (isBackup)
+        {
+            Row("readers see", Join(Get("applied"), values.TryGetValue("applied_age_ms", out string? age) ? $"closed {age} ms ago" : ""));
+            Row("held", Get("held"));
+            Row("watermark", Get("watermark"));
+            Row("its primary", Get("silent_ms") == "-1" ? "never heard" : $"heard {Get("silent_ms")} ms ago");
+        }
+        else
+        {
+            Row("open version", Get("open_version"));
+            Row("durable version", Join(Get("durable_version"), Behind(values, "open_version", "durable_version")));
+            Row("recorded cut", Join(Get("committed_version"), Behind(values, "open_version", "committed_version")));
+            Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record "
+                + $"{Get("lag_record_ms")} ms, commit {Get("lag_commit_ms")} ms");
+        }
         if (values.ContainsKey("memory_bytes"))
         {
             Row("memory", $"{Size("memory_bytes")} of {Size("memory_limit_bytes")}, {Size("memory_live_bytes")} in use, "
                 + $"{Count(Get("keys"))} keys");
             Row("disk", $"{Size("disk_bytes")}, {Count(Get("commits_kept"))} commits, the last in {Get("commit_last_ms")} ms");
         }
-        else
+        else if (values.ContainsKey("log_bytes") || !isBackup)
         {
             string upTo = values.TryGetValue("log_offset", out string? offset) ? "up to offset " + Count(offset) : "";
             Row("log", Join(Size("log_bytes"), upTo));

@@ -597,6 +597,32 @@ public sealed partial class BackupSiteTests
             again.GetProperty("follows_epoch").ValueKind));
     }
 
+    // Given at the same time as the first process is started: there is no database yet, then no cluster, then nobody has its shard.
+    [Fact]
+    public async Task SeedCommand_BeforeTheSiteIsThere_WaitsForIt()
+    {
+        string spec = $"sqlite:{Path.Combine(_directory, "later.db")}";
+        StringWriter said = new();
+        TextWriter shared = TextWriter.Synchronized(said);
+        Task<int> seeding = SloggerApp.RunAsync(["seed", "--no-wait", "--metadata", spec, "--cluster", "later"],
+            new AppHost { Output = TextWriter.Null, Error = shared, Environment = new Dictionary<string, string>() });
+        Task SaysAsync(string what) => UntilAsync(() => seeding.IsCompleted || TextOf(said, shared).Contains(what, StringComparison.Ordinal));
+        await SaysAsync("does not exist. Asking again");
+        await using IMetadataStore metadata = MetadataStoreFactory.Create(spec);
+        await metadata.InitializeAsync();
+        await SaysAsync("knows no cluster \"later\". Asking again");
+        await metadata.GetOrCreateClusterAsync("later", new() { ShardCount = 1, Grid = [new(new(1), 1_700_000_000_000_000, 5000)] });
+        await SaysAsync("has taken a shard yet. Asking again");
+        Assert.False(seeding.IsCompleted, TextOf(said, shared));
+        await metadata.TakeStreamsAsync("later", new(0));
+        Assert.True(await seeding.WaitAsync(Limit) == 0, TextOf(said, shared));
+
+        Run never = await SloggerAsync("seed", "--timeout", "1s", "--metadata", spec + "x", "--cluster", "later");
+        Assert.Equal(1, never.ExitCode);
+        Assert.Contains("later.dbx does not exist", never.Error, StringComparison.Ordinal);
+        Assert.False(File.Exists(Path.Combine(_directory, "later.dbx")));
+    }
+
     // The site's processes follow another one's watermark; it may come and go.
     [Fact]
     public async Task WatermarkCommand_AsARoleByItself_IsFollowed()

@@ -10,7 +10,8 @@ namespace Slogger.Cli.Sites;
 /// <summary>Asks again, for a while from now on.</summary>
 /// <param name="limit">For so long.</param>
 /// <param name="log">Is told why, whenever that changes.</param>
-internal sealed class Patience(TimeSpan limit, ILogger log)
+/// <param name="awaitsSite">Also while the site is not there yet: its processes make it when they start.</param>
+internal sealed class Patience(TimeSpan limit, ILogger log, bool awaitsSite = false)
 {
     private const string Name = "timeout";
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(200), LimitDefault = TimeSpan.FromSeconds(30);
@@ -22,8 +23,9 @@ internal sealed class Patience(TimeSpan limit, ILogger log)
     private string _told = "";
 
     /// <summary>The option that sets it.</summary>
-    public static OptionDefinition Option(string group) =>
-        new(Name, group, "DURATION", "How long a database or process that is starting or busy is asked again: 1s to 10m.", "30s", "");
+    public static OptionDefinition Option(string group,
+        string help = "How long a database or process that is starting or busy is asked again: 1s to 10m.") =>
+        new(Name, group, "DURATION", help, "30s", "");
 
     /// <summary>As the option says.</summary>
     public static TimeSpan LimitIn(SiteArguments arguments) =>
@@ -39,7 +41,7 @@ internal sealed class Patience(TimeSpan limit, ILogger log)
             {
                 return await run().ConfigureAwait(false);
             }
-            catch (MetadataUnavailableException e) when (!IsOver)
+            catch (MetadataException e) when (!IsOver && (e is MetadataUnavailableException || (awaitsSite && e is NoSiteException)))
             {
                 await PauseAsync(e.Message, stop).ConfigureAwait(false);
             }

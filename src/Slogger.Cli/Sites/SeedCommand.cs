@@ -27,6 +27,7 @@ internal static class SeedCommand
             + "cannot take over.", "none: those that are not seeded yet", "") { Shape = OptionShape.List },
         new("no-wait", What, "", "Return when it is decided; it goes on by itself. slogger status --site shows how far it is.", "",
             "") { Shape = OptionShape.Flag },
+        Patience.Option(What, "How long a site that is not there yet, or a database that is starting, is waited for: 1s to 10m."),
         Report.Json(What),
         .. SiteArguments.Database("primary-metadata", "The database of the site that serves: its epoch and its number of shards are asked "
             + "there, and a primary that had given this backup up is told to ship again").Select(o => o with { Group = Of }),
@@ -40,7 +41,9 @@ internal static class SeedCommand
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
     {
         var arguments = new SiteArguments(texts, host);
-        MetadataSpec? spec = arguments.Metadata("metadata", "this site's"), primarySpec = arguments.Metadata("primary-metadata", null);
+        MetadataSpec? spec = arguments.Metadata("metadata", "this site's", mayCome: true),
+            primarySpec = arguments.Metadata("primary-metadata", null, mayCome: true);
+        TimeSpan timeout = Patience.LimitIn(arguments);
         int[] shards = arguments.Shards("shard");
         int ofEpoch = arguments.Value("of-epoch", OptionText.Number(0, int.MaxValue), -1), count =
             arguments.Value("shards", OptionText.Number(1, ClusterSettings.ShardCountMax), 0);
@@ -62,9 +65,11 @@ internal static class SeedCommand
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
-            await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-            await using SiteAccess? primary = primarySpec is null ? null
-                : await SiteAccess.OpenAsync(primarySpec, cluster, credentials, signals.Token).ConfigureAwait(false);
+            var patience = new Patience(timeout, log, awaitsSite: true);
+            Task<SiteAccess> Open(MetadataSpec of) => patience.WithDatabasesAsync(
+                () => OpenMadeAsync(of, cluster, credentials, signals.Token), signals.Token);
+            await using SiteAccess site = await Open(spec!).ConfigureAwait(false);
+            await using SiteAccess? primary = primarySpec is null ? null : await Open(primarySpec).ConfigureAwait(false);
             SiteState state = await LearnAsync(site, primary, await site.StateAsync(signals.Token).ConfigureAwait(false), progress,
                 signals.Token).ConfigureAwait(false);
             if (state.Role == SiteRole.Deposed)
@@ -111,13 +116,28 @@ internal static class SeedCommand
         catch (MetadataException e)
         {
             return CommandResult.Failed(
-                e.Message, "check --metadata, --primary-metadata and --cluster; what was decided goes on by itself");
+                e.Message, e is NoSiteException ? "start the site's processes, or correct --metadata, --primary-metadata or --cluster"
+                    : "check --metadata, --primary-metadata and --cluster; what was decided goes on by itself");
         }
         catch (OperationCanceledException)
         {
             return CommandResult.Failed(
                 "interrupted", "the seeding goes on by itself: slogger seed shows it again, slogger status --site how far it is");
         }
+    }
+
+    // What a cluster is shows when the first process has taken a shard: before, a backup looks like a primary.
+    private static async Task<SiteAccess> OpenMadeAsync(MetadataSpec spec, string cluster, SiteCredentials credentials,
+        CancellationToken stop)
+    {
+        SiteAccess site = await SiteAccess.OpenAsync(spec, cluster, credentials, stop).ConfigureAwait(false);
+        if (await site.StateAsync(stop).ConfigureAwait(false) == SiteState.Alone
+            && (await site.Metadata.ShardsAsync(cluster, stop).ConfigureAwait(false)).All(s => s.Epoch == 0))
+        {
+            await site.DisposeAsync().ConfigureAwait(false);
+            throw new NoSiteException($"No process of cluster \"{cluster}\" in {spec} has taken a shard yet.");
+        }
+        return site;
     }
 
     // A site that was lost as the primary has not heard what happened since: the other one's database says it.

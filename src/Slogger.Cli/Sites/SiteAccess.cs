@@ -70,6 +70,9 @@ internal readonly record struct Answered<T>(SiteProcess Process, T? Reply, strin
     public bool IsThere => Reply is not null || Silence is Silence.Slow or Silence.Starting or Silence.LocksOut or Silence.Refuses;
 }
 
+/// <summary>A database has no such site. It may come to have it: the first process that starts makes it.</summary>
+internal sealed class NoSiteException(string message) : MetadataException(message);
+
 /// <summary>One site.</summary>
 internal sealed class SiteAccess : IAsyncDisposable
 {
@@ -84,15 +87,17 @@ internal sealed class SiteAccess : IAsyncDisposable
 
     public string Cluster { get; }
 
-    /// <exception cref="MetadataException">The database cannot be used, or has no such cluster.</exception>
+    /// <exception cref="NoSiteException">There is no such database, or it has no such cluster.</exception>
+    /// <exception cref="MetadataException">The database cannot be used.</exception>
     public static async Task<SiteAccess> OpenAsync(MetadataSpec spec, string cluster, SiteCredentials credentials, CancellationToken stop)
     {
+        if (spec.Kind == MetadataKind.Sqlite && !File.Exists(spec.Target)) { throw new NoSiteException($"{spec.Target} does not exist."); }
         IMetadataStore metadata = MetadataStoreFactory.Create(spec.Text);
         try
         {
             await metadata.InitializeAsync(stop).ConfigureAwait(false);
             return await metadata.FindClusterAsync(cluster, stop).ConfigureAwait(false) is null
-                ? throw new MetadataException($"The metadata {spec} knows no cluster \"{cluster}\".")
+                ? throw new NoSiteException($"The metadata {spec} knows no cluster \"{cluster}\".")
                 : new(metadata, cluster, credentials);
         }
         catch

@@ -87,8 +87,8 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
         return [.. shards.Distinct().Order()];
     }
 
-    /// <summary>A database, which has to be there.</summary>
-    public MetadataSpec? Metadata(string name, string? isNeeded)
+    /// <summary>A database, which has to be there, or may come (<see cref="NoSiteException"/>).</summary>
+    public MetadataSpec? Metadata(string name, string? isNeeded, bool mayCome = false)
     {
         if (One(name) is not { } text)
         {
@@ -99,7 +99,7 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
         {
             Fail($"--{name} {wrong}", "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION");
         }
-        else if (spec.Kind == MetadataKind.Sqlite && !System.IO.File.Exists(spec.Target))
+        else if (!mayCome && spec.Kind == MetadataKind.Sqlite && !System.IO.File.Exists(spec.Target))
         {
             Fail($"--{name}: {spec.Target} does not exist", "give what the site's processes were started with");
         }

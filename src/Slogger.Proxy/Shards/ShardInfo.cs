@@ -41,16 +41,13 @@ internal sealed class ShardInfo(VersionedShard shard, ServeOptions options)
         Line("lag_commit_ms", Milliseconds(status.CommittedLagUs));
         foreach ((string name, long value) in shard.KeptStatus()) { Line(name, value); }
         shard.Moves.AppendStatus(Line);
-        Line("clients", loop.Clients.Count);
-        Line("clients_dedicated", loop.DedicatedCount);
-        Line("ops_per_sec", _rate.PerSecond(loop.Forwarded));
+        AppendClients(Line, loop);
         Line("store", shard.StoreName);
         Line("store_state", shard.IsOpen ? "serving" : shard.Lifetime.State);
         Line("metadata_state", shard.Cuts!.Recorder.IsMetadataAvailable ? "available" : "unavailable");
         shard.Cuts.Coordination?.AppendShards(Line);
         shard.AppendSite(Line);
-        Line("uptime_s", _rate.UptimeSeconds);
-        Line("version", typeof(ShardInfo).Assembly.GetName().Version?.ToString(3) ?? "");
+        AppendProcess(Line);
         return text.ToString();
     }
 
@@ -75,9 +72,23 @@ internal sealed class ShardInfo(VersionedShard shard, ServeOptions options)
         foreach ((string name, object value) in shard.Intake!.Status) { Line(name, value); }
         if (shard.Follower.Problem is { } problem) { Line("store_problem", problem); }
         if (!shard.StreamLog.IsEmpty) { foreach ((string name, long value) in shard.KeptStatus()) { Line(name, value); } }
-        Line("clients", loop.Clients.Count);
+        AppendClients(Line, loop);
         Line("store", shard.StoreName);
         Line("store_state", shard.IsOpen ? "serving reads" : shard.Lifetime.State);
+        AppendProcess(Line);
         return text.ToString();
+    }
+
+    private void AppendClients(Action<string, object> line, FrontEndLoop loop)
+    {
+        line("clients", loop.Clients.Count);
+        line("clients_dedicated", loop.DedicatedCount);
+        line("ops_per_sec", _rate.PerSecond(loop.Forwarded));
+    }
+
+    private void AppendProcess(Action<string, object> line)
+    {
+        line("uptime_s", _rate.UptimeSeconds);
+        line("version", typeof(ShardInfo).Assembly.GetName().Version?.ToString(3) ?? "");
     }
 }

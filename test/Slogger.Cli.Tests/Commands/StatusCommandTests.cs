@@ -53,6 +53,21 @@ public sealed class StatusCommandTests : IDisposable
     }
 
     [Fact]
+    public async Task Table_OfABackup_ShowsWhatReadersSeeAndNothingThatABackupHasNot()
+    {
+        const string Info = "role:backup\r\nmode:log\r\ncluster:default\r\nshard:2\r\nstream:2\r\nsite_epoch:0\r\nworldline:3\r\n"
+            + "applied:3:120\r\napplied_time_us:17\r\napplied_age_ms:6.5\r\nheld:3:124\r\nwatermark:3:123\r\nsilent_ms:4\r\n"
+            + "clients:2\r\nclients_dedicated:0\r\nops_per_sec:10\r\nstore:the supervised Redis\r\nstore_state:serving reads\r\n"
+            + "uptime_s:65\r\nversion:0.1.0\r\n";
+        using FakeProxy proxy = new(new() { ["DPR.INFO"] = FakeProxy.Bulk(Info) });
+        AppRun run = await AppRun.Of(["status", proxy.Address.ToString()]);
+        string[] expected = ["shard 2 of cluster default", "serving reads", "3:120, closed 6.5 ms ago", "3:124", "3:123", "heard 4 ms ago"];
+        Assert.All(expected, text => Assert.Contains(text, run.Output));
+        Assert.DoesNotContain("?", run.Output.Split(proxy.Address.ToString())[1], StringComparison.Ordinal);
+        Assert.DoesNotContain("metadata", run.Output, StringComparison.Ordinal);
+    }
+
+    [Fact]
     public async Task Json_HasEveryFieldWithItsType()
     {
         using FakeProxy proxy = FakeProxy.WithInfo();
