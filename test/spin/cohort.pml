@@ -127,6 +127,8 @@ active proctype cohort()
             promise[n] = 0;
 #endif
             forget() }
+       /* A leader gives up. */
+       :: d_step { leads[n] -> leads[n] = 0; forget() }
        /* A follower receives what a leader sends. */
        :: leads[n] -> others(n);
           d_step { if

@@ -233,11 +233,12 @@ public sealed class Election
 
     private void BeginRound(long nowUs, LogIndex last)
     {
-        (State, _round, _ends) = (ElectionState.Asks, Reign.Max(_highest, Ballot.Promised).Next, Reign.None);
+        // Whom the leader has asked goes on by its word, until there is another leader.
+        (State, _round, _ends) = (ElectionState.Asks, Reign.Max(_highest, Ballot.Promised).Next, _ends == Reign ? _ends : Reign.None);
         _roundUntilUs = nowUs + _options.RoundUs;
         _yes.Clear();
         _yes.Add(_self);
-        _effects.Add(new ElectionEffect.SendAsk(new(_self, _round, IsPre: true, last, Reign.None)));
+        _effects.Add(new ElectionEffect.SendAsk(new(_self, _round, IsPre: true, last, _ends)));
         Count(nowUs, last);
     }
 

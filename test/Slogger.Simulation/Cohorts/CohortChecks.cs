@@ -7,6 +7,7 @@ namespace Slogger.Simulation.Cohorts;
 internal sealed class CohortChecks(CohortWorld world)
 {
     private readonly List<CohortEntry> _history = [];           // all that was ever committed
+    private readonly List<Reign> _committedIn = [];
     private readonly Dictionary<Reign, NodeName> _leaders = [];
     private readonly Dictionary<(NodeName Voter, Reign Reign), NodeName> _votes = [];
     private long _ids;
@@ -22,14 +23,19 @@ internal sealed class CohortChecks(CohortWorld world)
     /// <summary>R1 and R3: a leader says that its log is committed up to here.</summary>
     public void OnCommitted(CohortNode leader, ReadOnlySpan<CohortEntry> log, Reign reign)
     {
-        int majority = world.Nodes.Count(n => n.DurableOf(log) >= log.Length);
-        if (majority < world.Cohort.Majority)
+        int have = 0;
+        foreach (CohortNode node in world.Nodes) { have += node.DurableOf(log) >= log.Length ? 1 : 0; }
+        if (have < world.Cohort.Majority)
         {
-            throw new SimException($"R3: {leader.Name} counts {log.Length} versions as committed, and {majority} nodes have them.");
+            throw new SimException($"R3: {leader.Name} counts {log.Length} versions as committed, and {have} nodes have them.");
         }
         for (int i = 0; i < log.Length; i++)
         {
-            if (i == _history.Count) { _history.Add(log[i]); }
+            if (i == _history.Count)
+            {
+                _history.Add(log[i]);
+                _committedIn.Add(reign);
+            }
             else if (_history[i] != log[i])
             {
                 throw new SimException($"R1: version {i + 1} is committed twice: {_history[i]} and {log[i]} by {leader.Name}.");
@@ -39,13 +45,14 @@ internal sealed class CohortChecks(CohortWorld world)
         world.Count("commits");
     }
 
-    /// <summary>R2: who begins a reign has all that was committed. R1: it leads the reign alone.</summary>
+    /// <summary>R2: who begins a reign has all that earlier ones have committed. R1: it leads the reign alone. One that was stopped may
+    /// begin when a later one leads already; it can commit nothing.</summary>
     public void OnBegins(CohortNode leader, Reign reign, ReadOnlySpan<CohortEntry> log)
     {
         if (!_leaders.TryAdd(reign, leader.Name)) { throw new SimException($"R1: {_leaders[reign]} and {leader.Name} lead reign {reign}."); }
         for (int i = 0; i < _history.Count; i++)
         {
-            if (i >= log.Length || log[i] != _history[i])
+            if (_committedIn[i] < reign && (i >= log.Length || log[i] != _history[i]))
             {
                 throw new SimException($"R2: {leader.Name} leads reign {reign} without version {i + 1}, which was committed.");
             }
@@ -62,9 +69,9 @@ internal sealed class CohortChecks(CohortWorld world)
     }
 
     /// <summary>R9: nobody votes while its grant runs.</summary>
-    public void OnAsked(CohortNode voter, bool wasGranted, in Ask ask, Election election)
+    public void OnVotes(CohortNode voter, in Ask ask)
     {
-        if (wasGranted && !ask.IsPre && election.Ballot == new Ballot(ask.Reign, ask.From))
+        if (!ask.IsPre && IsGranted(voter, ask))
         {
             throw new SimException($"R9: {voter.Name} votes for {ask.From} while its grant runs.");
         }
@@ -73,9 +80,9 @@ internal sealed class CohortChecks(CohortWorld world)
     /// <summary>R9: nobody stands while its grant runs.</summary>
     public void OnStands(CohortNode node, in Ask ask)
     {
-        if (node.HeardLast is { } heard && node.ClockUs < heard.AtUs + world.Options.GrantUs && ask.Ends < heard.Reign)
-        {
-            throw new SimException($"R9: {node.Name} stands while its grant runs.");
-        }
+        if (IsGranted(node, ask)) { throw new SimException($"R9: {node.Name} stands while its grant runs."); }
     }
+
+    private bool IsGranted(CohortNode node, in Ask ask) =>
+        node.HeardLast is { } heard && node.ClockUs < heard.AtUs + world.Options.GrantUs && ask.Ends < heard.Reign;
 }

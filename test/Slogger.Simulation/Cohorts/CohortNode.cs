@@ -45,6 +45,7 @@ internal sealed class CohortNode
     private CommitRule? _rule;
     private int _commit;                        // that it knows of
     private long _echoUs;                       // of its leader
+    private Ask _asked;
     private bool _isSyncing;
     private bool _isStopped;
     private long _life;                         // counts its processes
@@ -285,6 +286,8 @@ internal sealed class CohortNode
     {
         int common = _log.Common(log.AsSpan());
         if (common == log.Length) { return; }
+        // A piece of it.
+        log = log[..Math.Min(log.Length, common + 1 + _world.Random.Next(8))];
         if (_commit > common) { throw new SimException($"R4: {Name} has executed {_commit} versions, and {common} of them are kept."); }
         if (common < _log.Entries.Length) { _world.Count("made void"); }
         _log = new(log);
@@ -302,7 +305,7 @@ internal sealed class CohortNode
                     _world.Checks.OnPromise(this, promise.Ballot);
                     if (!forgets) { _ballot = promise.Ballot; }
                     // Dies behind it, before anything is said.
-                    if (_world.Random.Next(50) == 0 && !forgets)
+                    if (_world.IsTrouble && _world.Random.Next(50) == 0 && !forgets)
                     {
                         Kill();
                         return false;
@@ -316,6 +319,7 @@ internal sealed class CohortNode
                     }
                     break;
                 case ElectionEffect.SendVote vote:
+                    if (vote.Vote.IsYes) { _world.Checks.OnVotes(this, _asked); }
                     _world.Send(this, _world.Nodes.First(n => n.Name == vote.To), to => to.OnVote(vote.Vote));
                     break;
                 case ElectionEffect.SendLead lead:
@@ -347,10 +351,10 @@ internal sealed class CohortNode
 
     private void OnAsk(Ask ask)
     {
-        bool wasGranted = HeardLast is { } heard && ClockUs < heard.AtUs + _world.Options.GrantUs && !(ask.Ends >= heard.Reign);
         _election!.Asked(ClockUs, ask, _log.Index);
-        _world.Checks.OnAsked(this, wasGranted, ask, _election);
+        _asked = ask;
         Perform();
+        Ends(ask.Ends);
     }
 
     private void OnVote(Vote vote)
@@ -361,8 +365,15 @@ internal sealed class CohortNode
 
     private void OnLead(Lead lead)
     {
+        Ends(lead.Ends);
         _election!.LeadTold(ClockUs, lead, _log.Index);
         Perform();
+    }
+
+    // The leader's own word: what was granted to it is over.
+    private void Ends(Reign reign)
+    {
+        if (HeardLast is { } heard && heard.Reign <= reign) { HeardLast = null; }
     }
 
     /// <summary>How much of the beginning of a log its disk has.</summary>

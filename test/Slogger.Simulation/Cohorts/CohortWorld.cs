@@ -28,7 +28,6 @@ internal sealed class CohortWorld
     private readonly HashSet<(int From, int To)> _cut = [];
     private readonly List<string> _notes = [];
     private long _order;
-    private bool _isTrouble = true;
 
     public CohortWorld(CohortSettings settings)
     {
@@ -54,6 +53,9 @@ internal sealed class CohortWorld
 
     public long NowUs { get; private set; }
 
+    /// <summary>Whether things go wrong yet.</summary>
+    public bool IsTrouble { get; private set; } = true;
+
     /// <summary>How often each kind of thing happened.</summary>
     public SortedDictionary<string, long> Happened { get; } = new(StringComparer.Ordinal);
 
@@ -68,7 +70,7 @@ internal sealed class CohortWorld
         foreach (CohortNode node in Nodes) { node.Start(); }
         After(Random.Next(50_000), Trouble);
         RunUntil(Settings.TroubleUs);
-        _isTrouble = false;
+        IsTrouble = false;
         Heal();
         // A node that has just started waits, then asks, and may meet another that does. (R10: 2 T, and what the way there takes.)
         long deadline = NowUs + (6 * Options.GrantUs) + 500_000;
@@ -86,10 +88,10 @@ internal sealed class CohortWorld
     /// <summary>Sends a message; it may be lost, late, or come twice.</summary>
     public void Send(CohortNode from, CohortNode to, Action<CohortNode> deliver)
     {
-        int copies = _isTrouble ? Random.Next(50) switch { 0 => 0, 1 => 2, _ => 1 } : 1;
+        int copies = IsTrouble ? Random.Next(50) switch { 0 => 0, 1 => 2, _ => 1 } : 1;
         for (int i = 0; i < copies; i++)
         {
-            long delay = Random.Next(_isTrouble && Random.Next(40) == 0 ? 300_000 : 1_000) + 50;
+            long delay = Random.Next(IsTrouble && Random.Next(40) == 0 ? 300_000 : 1_000) + 50;
             After(delay, () =>
             {
                 // Cut off when it arrives: what was on its way is lost too.
@@ -118,7 +120,7 @@ internal sealed class CohortWorld
 
     private void Trouble()
     {
-        if (!_isTrouble) { return; }
+        if (!IsTrouble) { return; }
         CohortNode node = Random.Next(2) == 0 ? Nodes.FirstOrDefault(n => n.Leads) ?? Any() : Any();
         switch (Random.Next(10))
         {
@@ -135,7 +137,7 @@ internal sealed class CohortWorld
                 CutOff(node, outward: false, inward: true);
                 break;
             case 5:
-                CutLink(node.Index, Any().Index);
+                CutApart(1 << node.Index | Random.Next(1 << Nodes.Length));
                 break;
             case 6 or 7:
                 _cut.Clear();
@@ -160,6 +162,20 @@ internal sealed class CohortWorld
             if (inward) { CutLink(other.Index, node.Index); }
         }
         Count("cut off");
+    }
+
+    // Some on one side, the others on the other.
+    private void CutApart(int side)
+    {
+        foreach (CohortNode node in Nodes.Where(n => (side >> n.Index & 1) == 1))
+        {
+            foreach (CohortNode other in Nodes.Where(n => (side >> n.Index & 1) == 0))
+            {
+                CutLink(node.Index, other.Index);
+                CutLink(other.Index, node.Index);
+            }
+        }
+        Count("cut apart");
     }
 
     private void CutLink(int from, int to)

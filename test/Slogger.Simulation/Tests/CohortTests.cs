@@ -17,9 +17,11 @@ public class CohortTests
             Assert.True(broken is null, $"seed {seed}: {broken}");
             happened.UnionWith(world.Happened.Keys);
         }
-        Assert.Superset(["commits", "made void", "reigns", "strong reads", "handed over", "a deaf leader", "stepped down"], happened);
+        string[] all = ["commits", "made void", "reigns", "strong reads", "handed over", "a deaf leader", "stepped down", "cut apart"];
+        Assert.Empty(all.Except(happened));
     }
 
+    // That what an older reign has counts takes four leaders in a row that each reach one node only: the model finds it (SpinTests).
     [Theory]
     [InlineData((int)CohortMutation.PromiseIgnored, "R1|R2", 2000)]
     [InlineData((int)CohortMutation.PromiseNotDurable, "R1|R2", 2000)]
@@ -31,7 +33,6 @@ public class CohortTests
     [InlineData((int)CohortMutation.LeaseFromArrival, "R5", 4000)]
     [InlineData((int)CohortMutation.LeaseOfOne, "R5", 4000)]
     [InlineData((int)CohortMutation.OldLeaderObeyed, "R1|R2|R4", 2000)]
-    [InlineData((int)CohortMutation.OldReignCounts, "R1|R2|R4", 20000)]
     [InlineData((int)CohortMutation.MinorityCounts, "R1|R2|R3", 2000)]
     [InlineData((int)CohortMutation.GoesOnAfterLead, "R5|R1", 4000)]
     [InlineData((int)CohortMutation.NeverSilent, "R10", 2000)]
