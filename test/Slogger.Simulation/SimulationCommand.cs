@@ -1,6 +1,8 @@
 // The command line: a range of seeds with progress and totals, or the trace of one seed.
+using Slogger.Core.Cohorts;
 using Slogger.Core.Cuts;
 using Slogger.Core.Replication;
+using Slogger.Simulation.Cohorts;
 using Slogger.Simulation.Scenarios;
 using Slogger.Simulation.Sites;
 using System.Diagnostics;
@@ -30,6 +32,7 @@ internal static class SimulationCommand
           --mutation NAME   switch off one rule, by its name in the ...Mutation types, to see the checks notice
           --lag N,N...      no cases: the backup's lag with so many shards, from the costs of steps that --lag-costs names
           --lag-costs NAME=US,...   of marker, sync, record (each with -tail), message, wide, local, report, tell, interval
+          --cohorts A..B    cases of another kind, by their seeds: a cohort of nodes that elects a leader and replicates its log
           --scenarios NAME,... play scenario files (all: every one), and show where something else happens than they say
           --rewrite NAME,...   play them, and write into the files what happens
           --language yes    the sentences that scenario files are written in
@@ -41,7 +44,7 @@ internal static class SimulationCommand
         """;
 
     private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members",
-        "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--scenarios", "--rewrite", "--language", "--help"];
+        "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--cohorts", "--scenarios", "--rewrite", "--language", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -118,14 +121,17 @@ internal static class SimulationCommand
         FinderKind[] finders = [FinderKind.Approximate];
         SimSettings settings = new() { Seed = 0 };
         int threads = Environment.ProcessorCount;
+        bool ofCohorts = false;
+        string mutation = "";
         for (int i = 0; i < args.Length; i += 2)
         {
             string name = args[i], value = i + 1 < args.Length ? args[i + 1] : throw new FormatException($"{name} needs a value.");
             switch (name)
             {
-                case "--seeds":
+                case "--seeds" or "--cohorts":
                     string[] ends = value.Split("..");
-                    if (ends.Length != 2) throw new FormatException($"--seeds takes a range like 1..1000, not \"{value}\".");
+                    if (ends.Length != 2) throw new FormatException($"{name} takes a range like 1..1000, not \"{value}\".");
+                    ofCohorts = name == "--cohorts";
                     (first, last) = (Number(name, ends[0], 0), Number(name, ends[1], 0));
                     break;
                 case "--trace": trace = Number(name, value, 0); break;
@@ -145,6 +151,9 @@ internal static class SimulationCommand
                         throw new FormatException($"{name} takes always or never, not \"{value}\".") } };
                     break;
                 case "--disaster": settings = settings with { Disaster = Named<Disaster>(value, "disaster") }; break;
+                case "--mutation" when args.Contains("--cohorts"):
+                    mutation = value;
+                    break;
                 case "--mutation":
                     settings = StoryFaults.With(settings, value)
                         ?? throw new FormatException($"{name} takes the name of one rule in SimSettings, not \"{value}\".");
@@ -154,7 +163,12 @@ internal static class SimulationCommand
         }
 
         if (trace is { } seed) return Trace(settings with { Seed = seed, Finder = finders[0], Trace = true });
-        if (last < first) throw new FormatException("--seeds A..B or --trace SEED is needed.");
+        if (last < first) throw new FormatException("--seeds A..B, --cohorts A..B or --trace SEED is needed.");
+        if (ofCohorts)
+        {
+            return CohortRun.Seeds(first, last, threads, mutation.Length == 0 ? CohortMutation.None
+                : Named<CohortMutation>(mutation, "rule of a cohort")) ? 0 : 1;
+        }
         bool held = true;
         foreach (FinderKind finder in finders) held &= RunSeeds(settings with { Finder = finder }, first, last, threads);
         return held ? 0 : 1;

@@ -1,25 +1,30 @@
 // Positions in a shard's version log, as shipper and receiver speak of them (the paper's log indexes, section 5.1). What a log holds up to
 // an index is fixed: its bytes below the offset, and the ends of its versions up to the one closed. So a piece of a log is named by two of
 // them, and neither machine ever touches a byte.
+using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Replication;
 
 /// <summary>How far a log goes: all bytes of the stream below an offset are there, and all versions up to one are closed there. Indexes of
-/// one history are ordered: neither goes back within a world-line, and a new one is later, although it keeps less.</summary>
+/// one history are ordered: neither goes back within a world-line, and a new one is later, although it keeps less. So is a new reign.</summary>
 /// <param name="WorldLine">The timeline that the log is in.</param>
 /// <param name="Offset">Bytes of history below it.</param>
 /// <param name="Closed">The last version closed.</param>
 public readonly record struct LogIndex(WorldLine WorldLine, long Offset, VersionNumber Closed) : IComparable<LogIndex>
 {
+    /// <summary>The last reign whose record the log has; <see cref="Reign.None"/>: none, as of a shard without a cohort.</summary>
+    public Reign Reign { get; init; }
+
     /// <summary>The last version closed, as a point of history.</summary>
     public WorldPoint Point => new(WorldLine, Closed);
 
     /// <inheritdoc />
     public int CompareTo(LogIndex other)
     {
-        int byLine = WorldLine.CompareTo(other.WorldLine);
+        int byLine = Reign.CompareTo(other.Reign);
+        if (byLine == 0) byLine = WorldLine.CompareTo(other.WorldLine);
         if (byLine != 0) return byLine;
         int byOffset = Offset.CompareTo(other.Offset);
         return byOffset != 0 ? byOffset : Closed.CompareTo(other.Closed);
@@ -43,11 +48,11 @@ public readonly record struct LogIndex(WorldLine WorldLine, long Offset, Version
     /// <summary>Whether the first is after, or the same.</summary>
     public static bool operator >=(LogIndex a, LogIndex b) => a.CompareTo(b) >= 0;
 
-    /// <summary>World-line, version and offset: <c>2:17@4711</c>.</summary>
-    public override string ToString() => $"{WorldLine}:{Closed}@{Offset}";
+    /// <summary>World-line, version and offset: <c>2:17@4711</c>; behind the reign, if there is one: <c>5/2:17@4711</c>.</summary>
+    public override string ToString() => (Reign == Reign.None ? "" : $"{Reign}/") + $"{WorldLine}:{Closed}@{Offset}";
 }
 
-/// <summary>Where a world-line begins in a shard's log: what lies above, of the world-lines before, is void.</summary>
+/// <summary>Where a world-line, or a reign, begins in a shard's log: what lies above, of those before, is void.</summary>
 /// <param name="WorldLine">The one that begins.</param>
 /// <param name="Version">The last version that it keeps.</param>
 /// <param name="Offset">Bytes of history that it keeps.</param>
@@ -56,8 +61,11 @@ public readonly record struct LogBranch(WorldLine WorldLine, VersionNumber Versi
     /// <summary>How many a log remembers at most, the newest: of what lies before them it cannot say what was kept.</summary>
     public const int KeptMax = 64;
 
+    /// <summary>The reign in which it begins.</summary>
+    public Reign Reign { get; init; }
+
     /// <summary>The log's index when it has just begun.</summary>
-    public LogIndex Index => new(WorldLine, Offset, Version);
+    public LogIndex Index => new(WorldLine, Offset, Version) { Reign = Reign };
 }
 
 /// <summary>Names a shard's history: two logs with the same name hold parts of one stream. A log that begins anew has another one, and so

@@ -1,0 +1,14 @@
+// What a node has promised. It is durable before anything follows from it: a node that forgot a promise could give it twice, and two nodes
+// would lead one reign.
+using Slogger.Core.Identities;
+
+namespace Slogger.Core.Cohorts;
+
+/// <summary>The newest reign that a node has voted for, or obeyed.</summary>
+/// <param name="Promised">The reign. Nothing of an older one is accepted any more.</param>
+/// <param name="For">Who has the node's vote in it.</param>
+public readonly record struct Ballot(Reign Promised, NodeName For)
+{
+    /// <summary>Whether the node may vote for a candidate in a reign: it votes once in each, and for none below its promise.</summary>
+    public bool MayPromise(Reign reign, NodeName candidate) => reign > Promised || (reign == Promised && For == candidate);
+}

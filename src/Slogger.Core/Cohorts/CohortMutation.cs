@@ -1,0 +1,49 @@
+namespace Slogger.Core.Cohorts;
+
+/// <summary>Deliberate faults for the tests of the tests; see ShardMutation.</summary>
+internal enum CohortMutation
+{
+    None,
+
+    /// <summary>A node votes whatever it has promised.</summary>
+    PromiseIgnored,
+
+    /// <summary>A promise is told before it is durable, and may be forgotten.</summary>
+    PromiseNotDurable,
+
+    /// <summary>A node votes for a candidate whose log is behind its own.</summary>
+    AnyLogWins,
+
+    /// <summary>Logs are compared by their length alone.</summary>
+    LongestLogWins,
+
+    /// <summary>A node votes, and stands, while its own grant runs.</summary>
+    GrantIgnored,
+
+    /// <summary>A node that starts does not wait for what it may have granted before.</summary>
+    NoWaitAtStart,
+
+    /// <summary>The grant takes no account of clocks that run apart.</summary>
+    NoDrift,
+
+    /// <summary>The lease is counted from when an echo came.</summary>
+    LeaseFromArrival,
+
+    /// <summary>One follower's echo renews the lease, however many there are.</summary>
+    LeaseOfOne,
+
+    /// <summary>Pieces of an older reign's leader are accepted.</summary>
+    OldLeaderObeyed,
+
+    /// <summary>What a majority has of older reigns counts before the reign's own record does.</summary>
+    OldReignCounts,
+
+    /// <summary>One node less than a majority is enough.</summary>
+    MinorityCounts,
+
+    /// <summary>A leader goes on in its reign after it has asked another to lead.</summary>
+    GoesOnAfterLead,
+
+    /// <summary>A leader without a lease is never silent.</summary>
+    NeverSilent,
+}

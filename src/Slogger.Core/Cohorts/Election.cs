@@ -1,0 +1,290 @@
+// One node's part in electing the leader of its cohort. Pure: driven by the node's process in the product, and by the simulator.
+//
+// Rules (design, replicated shards, 4.4; from Raft, with leases)
+// - Who hears a leader grants it a time: until that is over it votes for nobody and does not stand (R9). Grants are in memory only, so a
+//   node that starts waits as if it had granted just before.
+// - A grant is over before its time only by the leader's own word: it has asked another node to lead (Lead), and the candidate names the
+//   reign that ends.
+// - A node asks first whether it would be elected (pre-vote). That promises nothing, so a node that is cut off disturbs nobody.
+// - A voter votes for a candidate whose log ends nowhere before its own, once in a reign, and never below its promise.
+// - A leader that has had no lease for some time says nothing more: followers that hear it, and are not heard, could else never elect.
+//
+// Contract with the driver
+// - Calls are serialised. After each call the driver takes the effects, and performs them in their order; a Promise is durable before
+//   anything behind it is done.
+// - Times are of a clock that counts the time in which the machine sleeps.
+// - A message of a leader is given to Heard before anything else is done with it: if that says no, nothing of it is used.
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
+
+namespace Slogger.Core.Cohorts;
+
+/// <summary>What a node does.</summary>
+public enum ElectionState
+{
+    /// <summary>It follows a leader, or waits for one.</summary>
+    Follows,
+
+    /// <summary>It asks whether it would be elected.</summary>
+    Asks,
+
+    /// <summary>It asks for votes.</summary>
+    Stands,
+
+    /// <summary>It leads.</summary>
+    Leads,
+}
+
+/// <summary>The node, when it may have to stand.</summary>
+/// <param name="Last">The last version that its log has closed.</param>
+/// <param name="StoreFollows">Whether its store could serve soon.</param>
+/// <param name="IsBehind">Whether it knows that another node's log is newer.</param>
+public readonly record struct NodeView(LogIndex Last, bool StoreFollows, bool IsBehind);
+
+/// <summary>The election, at one node. Not thread-safe. Source: design, replicated shards, 4.4.</summary>
+public sealed class Election
+{
+    private readonly NodeName _self;
+    private readonly ElectionOptions _options;
+    private readonly Func<long, long> _jitter;
+    private readonly CohortMutation _mutation;
+    private readonly HashSet<NodeName> _yes = [];
+    private List<ElectionEffect> _effects = [];
+    private Reign _highest;             // ever heard of: the next candidate's reign is above it
+    private Reign _round;               // that it asks about
+    private Reign _ends;                // whose leader has asked this node to lead
+    private long _grantUntilUs;
+    private long _standAtUs = long.MaxValue;
+    private long _roundUntilUs;
+
+    /// <summary>A node starts.</summary>
+    /// <param name="self">Its name.</param>
+    /// <param name="cohort">Who votes.</param>
+    /// <param name="ballot">What it has promised, as its disk says.</param>
+    /// <param name="nowUs">The clock.</param>
+    /// <param name="options">Times.</param>
+    /// <param name="jitter">A random number from 0 to the given one, exclusive.</param>
+    public Election(NodeName self, Cohort cohort, Ballot ballot, long nowUs, ElectionOptions options, Func<long, long> jitter)
+        : this(self, cohort, ballot, nowUs, options, jitter, CohortMutation.None)
+    {
+    }
+
+    internal Election(NodeName self, Cohort cohort, Ballot ballot, long nowUs, ElectionOptions options, Func<long, long> jitter,
+        CohortMutation mutation)
+    {
+        (_self, Cohort, Ballot, _highest, _options, _jitter, _mutation) = (self, cohort, ballot, ballot.Promised, options, jitter, mutation);
+        // Of a cohort that nobody has ever led nothing was granted.
+        bool waits = ballot.Promised != Reign.None && mutation != CohortMutation.NoWaitAtStart;
+        _grantUntilUs = waits ? nowUs + GrantUs : nowUs;
+    }
+
+    /// <summary>What it does.</summary>
+    public ElectionState State { get; private set; }
+
+    /// <summary>What it has promised.</summary>
+    public Ballot Ballot { get; private set; }
+
+    /// <summary>Who votes; the driver changes it as the log says.</summary>
+    public Cohort Cohort { get; set; }
+
+    /// <summary>Whom it has heard last; null: nobody.</summary>
+    public NodeName? Leader { get; private set; }
+
+    /// <summary>The reign that it leads, or follows.</summary>
+    public Reign Reign { get; private set; }
+
+    /// <summary>Until then it votes for nobody, and does not stand.</summary>
+    public long GrantUntilUs => _grantUntilUs;
+
+    private long GrantUs => _mutation == CohortMutation.NoDrift ? _options.LeaseUs : _options.GrantUs;
+
+    /// <summary>What is to be done, in this order. They are taken once.</summary>
+    public IReadOnlyList<ElectionEffect> TakeEffects()
+    {
+        if (_effects.Count == 0) { return []; }
+        List<ElectionEffect> effects = _effects;
+        _effects = [];
+        return effects;
+    }
+
+    /// <summary>Time has passed.</summary>
+    /// <returns>When this is to be called again, at the latest.</returns>
+    public long Tick(long nowUs, in NodeView view)
+    {
+        if (State == ElectionState.Leads || !Cohort.Has(_self)) { return long.MaxValue; }
+        if (State != ElectionState.Follows)
+        {
+            if (nowUs < _roundUntilUs) { return _roundUntilUs; }
+            Rest(nowUs, view);
+        }
+        if (nowUs < _grantUntilUs && _mutation != CohortMutation.GrantIgnored) { return _grantUntilUs; }
+        if (_standAtUs == long.MaxValue) { Rest(nowUs, view); }
+        if (nowUs < _standAtUs) { return _standAtUs; }
+        BeginRound(nowUs, view.Last);
+        return _roundUntilUs;
+    }
+
+    /// <summary>A message of a leader has come.</summary>
+    /// <param name="nowUs">The clock, when it was received.</param>
+    /// <param name="reign">Its reign.</param>
+    /// <param name="leader">Who.</param>
+    /// <returns>False: its reign is over. It is answered with <see cref="Ballot"/>'s promise, and nothing of it is used.</returns>
+    /// <exception cref="BrokenInvariantException">R1: two nodes lead one reign.</exception>
+    public bool Heard(long nowUs, Reign reign, NodeName leader)
+    {
+        if (reign < Ballot.Promised && _mutation != CohortMutation.OldLeaderObeyed) { return false; }
+        if (reign == Reign && (State == ElectionState.Leads || (Leader is { } other && other != leader)))
+        {
+            throw new BrokenInvariantException($"R1: {leader} and {(State == ElectionState.Leads ? _self : Leader)} lead reign {reign}.");
+        }
+        if (reign > Ballot.Promised) { Promise(new(reign, leader)); }
+        End(nowUs);
+        (State, Reign, Leader, _standAtUs) = (ElectionState.Follows, reign, leader, long.MaxValue);
+        _highest = Reign.Max(_highest, reign);
+        _grantUntilUs = Math.Max(_grantUntilUs, nowUs + GrantUs);
+        return true;
+    }
+
+    /// <summary>A candidate asks.</summary>
+    /// <param name="nowUs">The clock.</param>
+    /// <param name="ask">What it asks.</param>
+    /// <param name="last">The last version that this node's log has closed.</param>
+    public void Asked(long nowUs, in Ask ask, LogIndex last)
+    {
+        if (!Cohort.Has(_self) || ask.From == _self) { return; }
+        _highest = Reign.Max(_highest, ask.IsPre ? Reign.None : ask.Reign);
+        bool isGranted = nowUs < _grantUntilUs && !(ask.Ends != Reign.None && ask.Ends == Reign)
+            && _mutation != CohortMutation.GrantIgnored;
+        bool isNewEnough = _mutation switch
+        {
+            CohortMutation.AnyLogWins => true,
+            CohortMutation.LongestLogWins => ask.Last.Offset >= last.Offset,
+            _ => ask.Last >= last,
+        };
+        bool mayPromise = ask.IsPre ? ask.Reign > Ballot.Promised : Ballot.MayPromise(ask.Reign, ask.From);
+        bool yes = !isGranted && isNewEnough && (mayPromise || _mutation == CohortMutation.PromiseIgnored);
+        if (yes && !ask.IsPre)
+        {
+            End(nowUs);
+            Promise(new(ask.Reign, ask.From));
+            // Its time to be elected, and to be heard.
+            (State, _standAtUs) = (ElectionState.Follows, nowUs + _options.RoundUs + _jitter(_options.JitterUs));
+        }
+        _effects.Add(new ElectionEffect.SendVote(ask.From, new(_self, ask.Reign, ask.IsPre, yes, Ballot.Promised)));
+    }
+
+    /// <summary>An answer has come.</summary>
+    public void Voted(long nowUs, in Vote vote, in NodeView view)
+    {
+        _highest = Reign.Max(_highest, vote.Promised);
+        bool isOfThis = vote.Reign == _round
+            && ((State == ElectionState.Asks && vote.IsPre) || (State == ElectionState.Stands && !vote.IsPre));
+        if (!isOfThis || !Cohort.Has(vote.From)) { return; }
+        if (!vote.IsYes)
+        {
+            // Another reign has begun, or is about to: this one cannot.
+            if (vote.Promised >= _round) { Rest(nowUs, view); }
+            return;
+        }
+        _yes.Add(vote.From);
+        Count(nowUs, view.Last);
+    }
+
+    /// <summary>The leader asks this node to lead.</summary>
+    public void LeadTold(long nowUs, in Lead lead, LogIndex last)
+    {
+        if (State == ElectionState.Leads || lead.Ends != Reign || lead.From != Leader || !Cohort.Has(_self)) { return; }
+        _grantUntilUs = nowUs;
+        _ends = lead.Ends;
+        Stand(nowUs, Reign.Max(_highest, Ballot.Promised).Next, last);
+    }
+
+    /// <summary>Another node's promise is above this leader's reign: it will never answer it again.</summary>
+    public void Refused(long nowUs, Reign promised)
+    {
+        _highest = Reign.Max(_highest, promised);
+        if (State == ElectionState.Leads && promised > Reign) { End(nowUs); }
+    }
+
+    /// <summary>The leader's lease, at each turn. Until it has run out the leader votes for nobody. Without one for too long it steps
+    /// down.</summary>
+    public void Leased(long nowUs, LeaderLease lease)
+    {
+        if (State != ElectionState.Leads) { return; }
+        _grantUntilUs = lease.UntilUs;
+        if (!lease.Holds(nowUs) && nowUs - lease.LostSinceUs >= _options.SilentAfterUs && _mutation != CohortMutation.NeverSilent)
+        {
+            End(nowUs);
+        }
+    }
+
+    /// <summary>This leader ends its reign, by plan or because it cannot serve, and asks a follower to lead. It has given its lease back:
+    /// no reply of this reign is let out any more.</summary>
+    /// <param name="nowUs">The clock.</param>
+    /// <param name="to">Who is to lead: the one whose log is nearest.</param>
+    public void HandOver(long nowUs, NodeName to)
+    {
+        if (State != ElectionState.Leads) { return; }
+        Reign ends = Reign;
+        if (_mutation != CohortMutation.GoesOnAfterLead) { End(nowUs); }
+        _grantUntilUs = nowUs;
+        _effects.Add(new ElectionEffect.SendLead(to, new(_self, ends)));
+    }
+
+    private void BeginRound(long nowUs, LogIndex last)
+    {
+        // Whom the leader has asked goes on by its word, until there is another leader.
+        (State, _round, _ends) = (ElectionState.Asks, Reign.Max(_highest, Ballot.Promised).Next, _ends == Reign ? _ends : Reign.None);
+        _roundUntilUs = nowUs + _options.RoundUs;
+        _yes.Clear();
+        _yes.Add(_self);
+        _effects.Add(new ElectionEffect.SendAsk(new(_self, _round, IsPre: true, last, _ends)));
+        Count(nowUs, last);
+    }
+
+    private void Stand(long nowUs, Reign reign, LogIndex last)
+    {
+        (State, _round) = (ElectionState.Stands, reign);
+        _roundUntilUs = nowUs + _options.RoundUs;
+        _yes.Clear();
+        _yes.Add(_self);
+        Promise(new(reign, _self));
+        _effects.Add(new ElectionEffect.SendAsk(new(_self, reign, IsPre: false, last, _ends)));
+        Count(nowUs, last);
+    }
+
+    private void Count(long nowUs, LogIndex last)
+    {
+        if (_yes.Count < Cohort.Majority - (_mutation == CohortMutation.MinorityCounts ? 1 : 0)) { return; }
+        if (State == ElectionState.Asks)
+        {
+            Stand(nowUs, _round, last);
+            return;
+        }
+        (State, Reign, Leader, _standAtUs) = (ElectionState.Leads, _round, _self, long.MaxValue);
+        _effects.Add(new ElectionEffect.Begin(_round));
+    }
+
+    // Follows, and stands when its turn has come.
+    private void Rest(long nowUs, in NodeView view)
+    {
+        State = ElectionState.Follows;
+        _standAtUs = nowUs + _jitter(_options.JitterUs) + (view.IsBehind ? _options.BehindUs : 0)
+            + (view.StoreFollows ? 0 : _options.StorelessUs);
+    }
+
+    private void End(long nowUs)
+    {
+        if (State != ElectionState.Leads) { return; }
+        _effects.Add(new ElectionEffect.StepDown(Reign));
+        (State, Leader, _standAtUs) = (ElectionState.Follows, null, nowUs + _options.GrantUs);
+    }
+
+    private void Promise(Ballot ballot)
+    {
+        if (ballot == Ballot) { return; }
+        Ballot = ballot;
+        _highest = Reign.Max(_highest, ballot.Promised);
+        _effects.Add(new ElectionEffect.Promise(ballot));
+    }
+}

@@ -1,0 +1,233 @@
+// The rules of an election, each at one node.
+using Slogger.Core.Cohorts;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Core.Tests.Cohorts;
+
+public class ElectionTests
+{
+    private static readonly NodeName A = new("a"), B = new("b"), C = new("c");
+    private static readonly Cohort Three = new([A, B, C]);
+    private static readonly ElectionOptions Options = new();
+    private static readonly Reign First = new(1), Second = new(2), Third = new(3);
+
+    private static LogIndex Log(long reign, long offset) => new(new WorldLine(1), offset, new VersionNumber(offset)) { Reign = new(reign) };
+
+    private static Election Node(NodeName self, Ballot ballot = default, long nowUs = 0, Cohort? cohort = null) =>
+        new(self, cohort ?? Three, ballot, nowUs, Options, _ => 0);
+
+    private static NodeView With(LogIndex log) => new(log, StoreFollows: true, IsBehind: false);
+
+    private static Vote VoteOf(Election node)
+    {
+        IReadOnlyList<ElectionEffect> effects = node.TakeEffects();
+        return Assert.IsType<ElectionEffect.SendVote>(effects[^1]).Vote;
+    }
+
+    // A node that leads reign 1, elected by B.
+    private static Election Leader()
+    {
+        Election a = Node(A);
+        a.Tick(0, With(Log(0, 10)));
+        a.Voted(1, new(B, First, IsPre: true, IsYes: true, Reign.None), With(Log(0, 10)));
+        a.Voted(2, new(B, First, IsPre: false, IsYes: true, First), With(Log(0, 10)));
+        Assert.Equal(ElectionState.Leads, a.State);
+        a.TakeEffects();
+        return a;
+    }
+
+    [Fact]
+    public void Node_OfANewCohort_AsksAtOnceThenStandsThenLeads()
+    {
+        Election a = Node(A);
+        LogIndex log = Log(0, 10);
+        a.Tick(0, With(log));
+        Assert.Equal([new ElectionEffect.SendAsk(new(A, First, IsPre: true, log, Reign.None))], a.TakeEffects());
+        a.Voted(1, new(B, First, IsPre: true, IsYes: true, Reign.None), With(log));
+        Assert.Equal([new ElectionEffect.Promise(new(First, A)), new ElectionEffect.SendAsk(new(A, First, IsPre: false, log, Reign.None))],
+            a.TakeEffects());
+        a.Voted(2, new(C, First, IsPre: false, IsYes: true, First), With(log));
+        Assert.Equal([new ElectionEffect.Begin(First)], a.TakeEffects());
+        Assert.Equal((ElectionState.Leads, First, (NodeName?)A), (a.State, a.Reign, a.Leader));
+    }
+
+    [Fact]
+    public void Node_AloneInItsCohort_LeadsAtOnce()
+    {
+        Election a = Node(A, cohort: new([A]));
+        a.Tick(0, With(Log(0, 10)));
+        Assert.Equal(ElectionState.Leads, a.State);
+    }
+
+    [Fact]
+    public void Node_ThatHasPromisedBefore_WaitsAfterAStartBeforeItVotesOrStands()
+    {
+        Election a = Node(A, new(First, B), nowUs: 1000);
+        Assert.Equal(1000 + Options.GrantUs, a.Tick(1000, With(Log(1, 10))));
+        a.Asked(1000 + Options.GrantUs - 1, new(C, Second, IsPre: false, Log(1, 10), Reign.None), Log(1, 10));
+        Assert.False(VoteOf(a).IsYes);
+        a.Asked(1000 + Options.GrantUs, new(C, Second, IsPre: false, Log(1, 10), Reign.None), Log(1, 10));
+        Assert.True(VoteOf(a).IsYes);
+    }
+
+    [Fact]
+    public void Follower_WhileItsGrantRuns_NeitherVotesNorStands()
+    {
+        Election b = Node(B);
+        Assert.True(b.Heard(1000, First, A));
+        Assert.Equal([new ElectionEffect.Promise(new(First, A))], b.TakeEffects());
+        Assert.Equal(1000 + Options.GrantUs, b.Tick(1000 + Options.GrantUs - 1, With(Log(1, 10))));
+        b.Asked(1000 + Options.GrantUs - 1, new(C, Second, IsPre: true, Log(1, 10), Reign.None), Log(1, 10));
+        Assert.False(VoteOf(b).IsYes);
+        b.Asked(1000 + Options.GrantUs, new(C, Second, IsPre: true, Log(1, 10), Reign.None), Log(1, 10));
+        Assert.True(VoteOf(b).IsYes);
+        Assert.Equal(First, b.Ballot.Promised);
+    }
+
+    [Fact]
+    public void Voter_VotesOnceInAReign_AlsoAfterAStart()
+    {
+        Election b = Node(B);
+        b.Asked(0, new(A, First, IsPre: false, Log(0, 10), Reign.None), Log(0, 10));
+        Assert.True(VoteOf(b).IsYes);
+        b.Asked(1, new(C, First, IsPre: false, Log(0, 10), Reign.None), Log(0, 10));
+        Assert.False(VoteOf(b).IsYes);
+        Election again = Node(B, b.Ballot);
+        again.Asked(Options.GrantUs, new(C, First, IsPre: false, Log(0, 10), Reign.None), Log(0, 10));
+        Assert.False(VoteOf(again).IsYes);
+        again.Asked(Options.GrantUs, new(A, First, IsPre: false, Log(0, 10), Reign.None), Log(0, 10));
+        Assert.True(VoteOf(again).IsYes);
+    }
+
+    [Theory]
+    [InlineData(1, 9, false)]       // shorter, in the same line
+    [InlineData(1, 10, true)]
+    [InlineData(0, 99, false)]      // longer, of an older line
+    [InlineData(2, 1, true)]        // shorter, of a newer line
+    public void Voter_ComparesLinesBeforeLengths(long line, long offset, bool isYes)
+    {
+        Election b = Node(B);
+        b.Asked(0, new(A, Third, IsPre: false, Log(line, offset), Reign.None), Log(1, 10));
+        Assert.Equal(isYes, VoteOf(b).IsYes);
+    }
+
+    [Fact]
+    public void Leader_OfAnOlderReign_IsNotObeyed()
+    {
+        Election b = Node(B, new(Second, C));
+        Assert.False(b.Heard(0, First, A));
+        Assert.Empty(b.TakeEffects());
+        Assert.True(b.Heard(0, Second, C));
+    }
+
+    [Fact]
+    public void Leader_ThatHearsOfANewerReign_StepsDown()
+    {
+        Election a = Leader();
+        Assert.True(a.Heard(10, Second, B));
+        Assert.Equal([new ElectionEffect.Promise(new(Second, B)), new ElectionEffect.StepDown(First)], a.TakeEffects());
+        Election other = Leader();
+        other.Refused(10, Second);
+        Assert.Equal([new ElectionEffect.StepDown(First)], other.TakeEffects());
+    }
+
+    [Fact]
+    public void Leader_OfTheSameReign_IsABrokenInvariant()
+    {
+        Election a = Leader();
+        Assert.Contains("R1", Assert.Throws<BrokenInvariantException>(() => a.Heard(10, First, B)).Message, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Leader_WithALease_VotesForNobody()
+    {
+        Election a = Leader();
+        var lease = new LeaderLease(A, Three, Options.LeaseUs, nowUs: 0);
+        lease.Echoed(B, 100, 200);
+        a.Leased(200, lease);
+        a.Asked(100 + Options.LeaseUs - 1, new(C, Second, IsPre: false, Log(1, 99), Reign.None), Log(1, 10));
+        Assert.False(VoteOf(a).IsYes);
+        Assert.Equal(ElectionState.Leads, a.State);
+        a.Asked(100 + Options.LeaseUs, new(C, Second, IsPre: false, Log(1, 99), Reign.None), Log(1, 10));
+        Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.Promise(new(Second, C)),
+            new ElectionEffect.SendVote(C, new(A, Second, IsPre: false, IsYes: true, Second))], a.TakeEffects());
+    }
+
+    [Fact]
+    public void Leader_WithoutALeaseForTooLong_IsSilent()
+    {
+        Election a = Leader();
+        var lease = new LeaderLease(A, Three, Options.LeaseUs, nowUs: 0);
+        lease.Echoed(B, 100, 200);
+        long until = 100 + Options.LeaseUs;
+        a.Leased(until + Options.SilentAfterUs - 1, lease);
+        Assert.Empty(a.TakeEffects());
+        a.Leased(until + Options.SilentAfterUs, lease);
+        Assert.Equal([new ElectionEffect.StepDown(First)], a.TakeEffects());
+    }
+
+    [Fact]
+    public void HandOver_TheFollowerStandsAtOnce_AndVotersLetTheirGrantsGo()
+    {
+        Election a = Leader(), b = Node(B), c = Node(C);
+        b.Heard(10, First, A);
+        c.Heard(10, First, A);
+        b.TakeEffects();
+        c.TakeEffects();
+        a.HandOver(20, B);
+        Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.SendLead(B, new(A, First))], a.TakeEffects());
+        b.LeadTold(21, new(A, First), Log(1, 10));
+        ElectionEffect.SendAsk asked = Assert.IsType<ElectionEffect.SendAsk>(b.TakeEffects()[^1]);
+        Assert.Equal(new Ask(B, Second, IsPre: false, Log(1, 10), Ends: First), asked.Ask);
+        c.Asked(22, asked.Ask, Log(1, 10));
+        b.Voted(23, VoteOf(c), With(Log(1, 10)));
+        Assert.Equal(ElectionState.Leads, b.State);
+    }
+
+    [Fact]
+    public void HandOver_ThatAnotherLeaderHasSaid_EndsNoGrant()
+    {
+        Election c = Node(C);
+        c.Heard(10, Second, B);
+        c.TakeEffects();
+        c.Asked(20, new(A, Third, IsPre: false, Log(2, 99), Ends: First), Log(2, 10));
+        Assert.False(VoteOf(c).IsYes);
+        // Nor does it have a node stand that follows another one.
+        c.LeadTold(21, new(A, First), Log(2, 10));
+        Assert.Empty(c.TakeEffects());
+    }
+
+    [Fact]
+    public void Candidate_ThatIsRefusedForANewerPromise_AsksAboveIt()
+    {
+        Election a = Node(A);
+        NodeView view = With(Log(0, 10));
+        a.Tick(0, view);
+        a.TakeEffects();
+        a.Voted(1, new(B, First, IsPre: true, IsYes: false, new(7)), view);
+        Assert.Equal(ElectionState.Follows, a.State);
+        a.Tick(1, view);
+        Assert.Equal(new(8), Assert.IsType<ElectionEffect.SendAsk>(a.TakeEffects()[^1]).Ask.Reign);
+    }
+
+    [Fact]
+    public void Candidate_WhoseStoreDoesNotFollow_WaitsLonger()
+    {
+        Election a = Node(A);
+        Assert.Equal(Options.StorelessUs + Options.BehindUs, a.Tick(0, new(Log(0, 10), StoreFollows: false, IsBehind: true)));
+    }
+
+    [Fact]
+    public void Learner_NeitherVotesNorStands_ButObeys()
+    {
+        Election d = Node(new("d"));
+        d.Tick(0, With(Log(0, 10)));
+        d.Asked(0, new(A, First, IsPre: false, Log(0, 10), Reign.None), Log(0, 10));
+        Assert.Empty(d.TakeEffects());
+        Assert.True(d.Heard(1, First, A));
+        Assert.Equal([new ElectionEffect.Promise(new(First, A))], d.TakeEffects());
+    }
+}

@@ -1,0 +1,88 @@
+// The invariants of a cohort (design, replicated shards, 12.1), checked as things happen on what is really in the logs.
+using Slogger.Core.Cohorts;
+using Slogger.Core.Identities;
+
+namespace Slogger.Simulation.Cohorts;
+
+internal sealed class CohortChecks(CohortWorld world)
+{
+    private readonly List<CohortEntry> _history = [];           // all that was ever committed
+    private readonly List<Reign> _committedIn = [];
+    private readonly Dictionary<Reign, NodeName> _leaders = [];
+    private readonly Dictionary<(NodeName Voter, Reign Reign), NodeName> _votes = [];
+    private long _ids;
+
+    /// <summary>How many versions are committed.</summary>
+    public long Committed => _history.Count;
+
+    /// <summary>The newest reign that has committed anything.</summary>
+    public Reign NewestCommitted { get; private set; }
+
+    public long NextId() => ++_ids;
+
+    /// <summary>R1 and R3: a leader says that its log is committed up to here.</summary>
+    public void OnCommitted(CohortNode leader, ReadOnlySpan<CohortEntry> log, Reign reign)
+    {
+        int have = 0;
+        foreach (CohortNode node in world.Nodes) { have += node.DurableOf(log) >= log.Length ? 1 : 0; }
+        if (have < world.Cohort.Majority)
+        {
+            throw new SimException($"R3: {leader.Name} counts {log.Length} versions as committed, and {have} nodes have them.");
+        }
+        for (int i = 0; i < log.Length; i++)
+        {
+            if (i == _history.Count)
+            {
+                _history.Add(log[i]);
+                _committedIn.Add(reign);
+            }
+            else if (_history[i] != log[i])
+            {
+                throw new SimException($"R1: version {i + 1} is committed twice: {_history[i]} and {log[i]} by {leader.Name}.");
+            }
+        }
+        NewestCommitted = Reign.Max(NewestCommitted, reign);
+        world.Count("commits");
+    }
+
+    /// <summary>R2: who begins a reign has all that earlier ones have committed. R1: it leads the reign alone. One that was stopped may
+    /// begin when a later one leads already; it can commit nothing.</summary>
+    public void OnBegins(CohortNode leader, Reign reign, ReadOnlySpan<CohortEntry> log)
+    {
+        if (!_leaders.TryAdd(reign, leader.Name)) { throw new SimException($"R1: {_leaders[reign]} and {leader.Name} lead reign {reign}."); }
+        for (int i = 0; i < _history.Count; i++)
+        {
+            if (_committedIn[i] < reign && (i >= log.Length || log[i] != _history[i]))
+            {
+                throw new SimException($"R2: {leader.Name} leads reign {reign} without version {i + 1}, which was committed.");
+            }
+        }
+    }
+
+    /// <summary>A node promises a reign to one node.</summary>
+    public void OnPromise(CohortNode voter, Ballot ballot)
+    {
+        if (!_votes.TryAdd((voter.Name, ballot.Promised), ballot.For) && _votes[(voter.Name, ballot.Promised)] != ballot.For)
+        {
+            throw new SimException($"R1: {voter.Name} promises reign {ballot.Promised} to {ballot.For}, too.");
+        }
+    }
+
+    /// <summary>R9: nobody votes while its grant runs.</summary>
+    public void OnVotes(CohortNode voter, in Ask ask)
+    {
+        if (!ask.IsPre && IsGranted(voter, ask))
+        {
+            throw new SimException($"R9: {voter.Name} votes for {ask.From} while its grant runs.");
+        }
+    }
+
+    /// <summary>R9: nobody stands while its grant runs.</summary>
+    public void OnStands(CohortNode node, in Ask ask)
+    {
+        if (IsGranted(node, ask)) { throw new SimException($"R9: {node.Name} stands while its grant runs."); }
+    }
+
+    private bool IsGranted(CohortNode node, in Ask ask) =>
+        node.HeardLast is { } heard && node.ClockUs < heard.AtUs + world.Options.GrantUs && ask.Ends < heard.Reign;
+}

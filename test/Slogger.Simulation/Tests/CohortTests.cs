@@ -1,0 +1,50 @@
+// Cohorts in seeded cases, and the tests of the tests: with one rule switched off some case breaks the invariant that the rule is for.
+using Slogger.Core.Cohorts;
+using Slogger.Simulation.Cohorts;
+
+namespace Slogger.Simulation.Tests;
+
+public class CohortTests
+{
+    [Fact]
+    public void Cohort_AnySeed_EveryInvariantHolds()
+    {
+        var happened = new HashSet<string>();
+        for (int seed = 1; seed <= 2_000; seed++)
+        {
+            var world = new CohortWorld(new() { Seed = seed });
+            string? broken = CohortRun.Try(world);
+            Assert.True(broken is null, $"seed {seed}: {broken}");
+            happened.UnionWith(world.Happened.Keys);
+        }
+        string[] all = ["commits", "made void", "reigns", "strong reads", "handed over", "a deaf leader", "stepped down", "cut apart"];
+        Assert.Empty(all.Except(happened));
+    }
+
+    // That what an older reign has counts takes four leaders in a row that each reach one node only: the model finds it (SpinTests).
+    [Theory]
+    [InlineData((int)CohortMutation.PromiseIgnored, "R1|R2", 2000)]
+    [InlineData((int)CohortMutation.PromiseNotDurable, "R1|R2", 2000)]
+    [InlineData((int)CohortMutation.AnyLogWins, "R1|R2", 2000)]
+    [InlineData((int)CohortMutation.LongestLogWins, "R1|R2|R4", 2000)]
+    [InlineData((int)CohortMutation.GrantIgnored, "R5|R9", 2000)]
+    [InlineData((int)CohortMutation.NoWaitAtStart, "R5|R9", 2000)]
+    [InlineData((int)CohortMutation.NoDrift, "R9", 2000)]
+    [InlineData((int)CohortMutation.LeaseFromArrival, "R5", 4000)]
+    [InlineData((int)CohortMutation.LeaseOfOne, "R5", 4000)]
+    [InlineData((int)CohortMutation.OldLeaderObeyed, "R1|R2|R4", 2000)]
+    [InlineData((int)CohortMutation.MinorityCounts, "R1|R2|R3", 2000)]
+    [InlineData((int)CohortMutation.GoesOnAfterLead, "R5|R1", 4000)]
+    [InlineData((int)CohortMutation.NeverSilent, "R10", 2000)]
+    public void Rule_IsOff_IsCaught(int mutation, string by, int seeds)
+    {
+        for (int seed = 1; seed <= seeds; seed++)
+        {
+            string? broken = CohortRun.Try(new(new() { Seed = seed, Mutation = (CohortMutation)mutation }));
+            if (broken is null) { continue; }
+            Assert.Contains(broken.Split(':')[0], by.Split('|'));
+            return;
+        }
+        Assert.Fail($"{(CohortMutation)mutation}: not caught in {seeds} seeds");
+    }
+}
