@@ -23,17 +23,20 @@ internal static class SeedCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("shard", What, "N", "At a backup, have this shard's stream seeded anew; may be repeated. Until it has been the site "
-            + "cannot take over.", "none: those that are not seeded yet", "") { Shape = OptionShape.List },
-        new("no-wait", What, "", "Return when it is decided; it goes on by itself. slogger status --site shows how far it is.", "",
+        new("shard", What, "N",
+            "At a backup, seed this shard's stream anew; may be repeated. Until it is seeded the site cannot take over.",
+            "none: those that are not seeded yet", "") { Shape = OptionShape.List },
+        new("no-wait", What, "",
+            "Return when the seeding is recorded. It goes on by itself. slogger status --site shows how far it is.", "",
             "") { Shape = OptionShape.Flag },
         Report.Json(What),
-        .. SiteArguments.Database("primary-metadata", "The database of the site that serves: its epoch and its number of shards are asked "
-            + "there, and a primary that had given this backup up is told to ship again").Select(o => o with { Group = Of }),
+        .. SiteArguments.Database("primary-metadata", "The database of the site that serves. The command reads its site epoch and its number of "
+            + "shards there. A primary that had given this backup up ships again").Select(o => o with { Group = Of }),
         new("of-epoch", Of, "N",
             "Without --primary-metadata: the site epoch of the site that serves, as its slogger status --site shows it.", "none", ""),
-        new("shards", Of, "N", "With --of-epoch: how many shards it has; with another number than this site's the streams are divided "
-            + "by hash slots.", "as many as this site", ""),
+        new("shards", Of, "N",
+            "With --of-epoch: how many shards that site has. If it is another number than this site's, the streams are divided by hash "
+            + "slots.", "as many as this site", ""),
         .. SiteArguments.Common("This site's database, as given to its processes"),
     ];
 
