@@ -267,7 +267,8 @@ internal static class HelpText
         if (isProxy)
         {
             foreach (string line in Wrap("On SIGHUP the process reads the file of --config again, and the files of certificates and "
-                + "authorities. Options that are marked change at once, all others at the next start. SIGHUP never ends the process.", width))
+                + "authorities. Options that are marked change at once, all others at the next start. SIGHUP never ends the "
+                + "process.", width))
             {
                 output.WriteLine(line);
             }

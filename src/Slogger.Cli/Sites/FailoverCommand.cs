@@ -133,15 +133,15 @@ internal static class FailoverCommand
         if (leaseUs == 0 && !isAttested && !(isUnderWay && state.Final is not null))
         {
             return CommandResult.Failed(
-                "no site lease is configured here, so a primary that is only cut off would go on committing what is then lost",
+                "no site lease is configured here: a primary that is only cut off would go on committing writes, and they would be lost",
                 $"if you know that it is down, and stays down, give --{Attest}; if it lives, use slogger switchover, which loses nothing. "
                     + "With --site-lease at both sites a failover waits for the lease instead");
         }
         if (isAttested && streams.Where(s => s.SilentUs >= 0).Select(s => s.SilentUs).DefaultIfEmpty(long.MaxValue)
             .Min() is < 2_000_000 and var recent)
         {
-            log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it lives, what it commits from now "
-                + "on is lost. It ends when it hears of this");
+            log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it still runs, its commits from "
+                + "now on are lost. It ends when it hears of this failover");
         }
 
         Task<Noted>? noting = null;

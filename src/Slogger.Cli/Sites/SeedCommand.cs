@@ -30,8 +30,8 @@ internal static class SeedCommand
             "Return when the seeding is recorded. It goes on by itself. slogger status --site shows how far it is.", "",
             "") { Shape = OptionShape.Flag },
         Report.Json(What),
-        .. SiteArguments.Database("primary-metadata", "The database of the site that serves. The command reads its site epoch and its number of "
-            + "shards there. A primary that had given this backup up ships again").Select(o => o with { Group = Of }),
+        .. SiteArguments.Database("primary-metadata", "The database of the site that serves. The command reads its site epoch and its "
+            + "number of shards there. A primary that had given this backup up ships again").Select(o => o with { Group = Of }),
         new("of-epoch", Of, "N",
             "Without --primary-metadata: the site epoch of the site that serves, as its slogger status --site shows it.", "none", ""),
         new("shards", Of, "N",
@@ -181,7 +181,7 @@ internal static class SeedCommand
         }
         SiteAnswer answer = await site.ChangeAsync(s => s.Follow(count, own, of), stop).ConfigureAwait(false);
         if (answer.Error is { } error) { return (default, CommandResult.Failed(error, give)); }
-        progress.WriteLine($"this site is a backup of site epoch {of} now: what it has is void, and its {own} shards are seeded anew"
+        progress.WriteLine($"this site is a backup of site epoch {of} now: its data is void, and its {own} shards are seeded anew"
             + (own == count ? "" : $", from the {count} of the primary"));
         progress.WriteLine("start its processes, one for each shard, if they do not run:");
         for (int s = 0; s < own; s++)
@@ -189,8 +189,8 @@ internal static class SeedCommand
             progress.WriteLine($"  slogger backup --shard {s} --data DIR --redis-server redis-server --site-listen HOST:PORT "
                 + $"--metadata ... --cluster {site.Cluster}");
         }
-        progress.WriteLine(own == count ? "and the primary's with what each of these listens on: --backup HOST:PORT"
-            : "and the primary's with what those of these listen on whose slots they have: --backup HOST:PORT[,HOST:PORT...]");
+        progress.WriteLine(own == count ? "and the primary's processes, each with the address of one of these: --backup HOST:PORT"
+            : "and the primary's processes, each with the addresses of these: --backup HOST:PORT[,HOST:PORT...]");
         if (own != count)
         {
             foreach (IGrouping<int, int> source in answer.Site.Layout.Pairs.GroupBy(p => p.Source, p => p.Shard).OrderBy(g => g.Key))

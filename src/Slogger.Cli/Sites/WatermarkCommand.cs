@@ -49,7 +49,7 @@ internal static class WatermarkCommand
         using AppLog log = new(host, level, format);
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop, () =>
         {
-            if (arguments.Renew(credentials) is { } problem) { log.Warn($"SIGHUP: {problem}; what was there before stays"); }
+            if (arguments.Renew(credentials) is { } problem) { log.Warn($"SIGHUP: {problem}; the old ones stay in use"); }
             else { log.Info("SIGHUP: certificates were read again"); }
         });
         try
