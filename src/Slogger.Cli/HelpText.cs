@@ -11,59 +11,60 @@ internal static class HelpText
 {
     private const int Indent = 6;
 
-    private const string BackupText = "A site has metadata of its own, and as many shards as its primary, or another number: --shards "
-        + "where it is made, with --primary-shards. This process receives the log that the primary's proxy of the same shard ships (its "
-        + "--backup names --site-listen), or the logs of those whose slots its shard has, keeps it, and has its store follow: up to the "
-        + "newest version that all shards of the site have. Clients may read there: each command sees the end of one version; writes are "
-        + "refused. When the site takes over (slogger failover, slogger switchover) this process goes on as the shard of a primary, "
-        + "without a restart; with --backup it then ships in its turn. What is in the Redis before is not overwritten unasked. Without "
-        + "--redis and --redis-server the store is embedded (--commit faster): it follows strings with their expiries, in database 0; "
-        + "anything else of the primary's is refused by name, the store stays where it was, and a backup with a Redis has to be made. "
-        + "Once it has taken over it ships to no backup (--backup is refused).";
+    private const string BackupText =
+        "A site has metadata of its own. By default it has as many shards as its primary; for another number give --shards and "
+        + "--primary-shards when the backup is made. This process receives the log that the primary's proxy of the same shard ships (its "
+        + "--backup names the --site-listen of this process). It keeps the log, and applies it to its store, up to the newest version "
+        + "that all shards of the site have. Clients may read there: each command sees the end of one version. Writes are refused. When "
+        + "the site takes over (slogger failover, slogger switchover) this process goes on as a primary's, without a restart. With "
+        + "--backup it then ships its log to the other site. If its Redis holds data already, the start is refused unless --seed from-log "
+        + "is given. Without --redis and --redis-server the store is embedded (--commit faster): it knows strings with their expiries, in "
+        + "database 0. It refuses anything else of the primary's, names it, and stays where it was; use a Redis then. After it has taken "
+        + "over such a process cannot have a backup (--backup is refused).";
 
-    private const string RestoreText = "Without --redis and --redis-server the store that the data directory remembers is restored. "
-        + "A Redis that runs is restored in place; it must be empty or this shard's own, unless --seed from-log is given. "
-        + "A redis-server is started if it does not run (a supervised shard's own, else one in DATA/restored), restored and left running: "
-        + "the last lines say how to reach and how to end it. What is kept is not changed. A Redis that was brought to an older version "
-        + "is noted: slogger serve refuses to start on it until you have chosen. --version V --keep goes on from V; --latest returns to "
-        + "the newest version. What was written to the Redis meanwhile is lost in both cases.";
+    private const string RestoreText =
+        "Without --redis and --redis-server the command restores the store that the data directory records. With --redis a Redis that "
+        + "runs is restored in place. It must be empty or this shard's own, unless --seed from-log is given. With --redis-server the "
+        + "command starts a redis-server if none runs: the supervised shard's own, or one in DATA/restored. It restores that Redis, and "
+        + "leaves it running: the last lines say how to reach it, and how to end it. Log and checkpoints are not changed. After a restore "
+        + "to an older version slogger serve refuses to start with that Redis until you have chosen: --version V --keep goes on from V; "
+        + "--latest returns to the newest version. In both cases writes to that Redis in between are lost.";
 
     private const string RecoverText =
-        "For a shard whose machine is gone for longer than the others are to wait. The command watches the shard's lease for some "
-        + "seconds, and refuses if the shard lives. It then takes the shard, so that its old proxy can commit nothing any more, "
-        + "and begins a new world-line at the newest version that is sure: the other shards go back to it, sessions and plain clients are "
-        + "told as after any recovery, and go on. What was not committed is lost, on all shards. Nothing further is committed until the "
-        + "shard is back: start its proxy again with its data directory, on the old machine or another. Without the directory what the "
-        + "shard had is lost: start it with an empty one and --seed from-redis.";
+        "Give it for a shard whose machine will be away for longer than the others can wait. The command watches the shard's lease for "
+        + "some seconds, and refuses if the shard lives. Then it takes the shard, so that its old proxy can commit nothing any more. It "
+        + "begins a new world-line at the newest version that is sure. The other shards go back to that version, and go on. Sessions and "
+        + "plain clients are told as after any recovery. Operations that were not committed are lost, at all shards. Nothing further is "
+        + "committed until the shard is back: start its proxy again with its data directory, on the old machine or another. If the "
+        + "directory is lost, so is the shard's data: start with an empty one and --seed from-redis.";
 
     private const string LeaveText =
-        "The shard may own no hash slots and take part in no move: move them to others first. Its proxy then closes its last version, and "
-        + "ends; cuts and recoveries go on without it. Its number is not given out again. Nothing that was committed is lost. If the "
-        + "proxy is dead (its lease is watched for some seconds) the cluster begins a new world-line without it, and goes back to the "
-        + "newest version that is sure, as by slogger recover. A shard that has not joined yet has left at once. A shard joins by slogger "
-        + "serve --join.";
+        "A shard can leave when it owns no hash slots and its moves are finished: move its slots first. Its proxy then closes its last "
+        + "version, and ends. Cuts and recoveries go on without it. Its number is not given out again. No committed write is lost. If the "
+        + "proxy is dead (the command watches its lease for some seconds) the cluster begins a new world-line without it, and goes back "
+        + "to the newest version that is sure, as with slogger recover. A shard that has not joined yet is removed at once. To add a "
+        + "shard: slogger serve --join.";
 
-    private const string IntervalText = "It is proposed for a time some seconds ahead. If every shard agrees before, all go over at the "
-        + "same version, while they run; if one does not (it is down, or cannot reach the metadata), nothing changes. Versions "
-        + "never go back.";
+    private const string IntervalText =
+        "The command proposes a time some seconds ahead. If all shards agree before it, all of them change at the same version, while "
+        + "they run. If one does not (it is down, or cannot reach the metadata), nothing changes.";
 
-    private const string InitText = "It asks for the machines, the database and the Redis, if a person can answer; what an option says "
-        + "is not "
-        + "asked. Each site gets a file, from which every process of it starts: slogger serve --config FILE --shard N. Two sites also get "
-        + "the secret that they share. It prints the commands that start them. Ports are 6380 for clients and 7400 between sites, "
-        + "and count "
-        + "up where a machine has more than one shard. No file is overwritten.";
+    private const string InitText =
+        "At a terminal it asks for the machines, the database and the Redis, if no option names them. Each site gets a file, from which "
+        + "all its processes start: slogger serve --config FILE --shard N. Two sites also get the secret that they share. The command "
+        + "prints the commands that start the processes. Ports are 6380 for clients and 7400 between sites, and count up if a machine has "
+        + "more than one shard. No file is overwritten.";
 
     private const string MoveText =
-        "The proxies of both shards do it while clients go on: the keys are copied, then what has changed meanwhile; for the "
-        + "last changes requests for these keys wait some milliseconds, and then clients are sent on by MOVED. Nothing is lost "
-        + "if a proxy, a Redis, the database or this command fails in between: the move goes on, or begins again, when they are back. "
-        + "The old owner deletes its copy when the move is committed.";
+        "The proxies of both shards move the keys while clients go on: they copy the keys, then the changes since. During the last "
+        + "changes requests for these keys wait some milliseconds. Then clients are redirected by MOVED. After a failure of a proxy, a "
+        + "Redis, the database or this command nothing is lost: the move goes on, or begins again, by itself. The old owner deletes its "
+        + "copy when the move is committed.";
 
     // What --json writes, and when.
     private static readonly Dictionary<string, (string When, JsonTypeInfo Report)[]> s_reports = new()
     {
-        [StatusCommand.Name] = [(", of one that starts", ReportJson.Default.StartingReport),
+        [StatusCommand.Name] = [(", while the proxy starts", ReportJson.Default.StartingReport),
             (", with --site", SiteReportJson.Default.SiteReport)],
         ["restore"] = [(", with --list", ReportJson.Default.VersionsReport)],
         [MoveCommand.Name] = [(", with --list", ReportJson.Default.OwnersReport), (", with --cancel", ReportJson.Default.CancelledReport),
@@ -95,8 +96,7 @@ internal static class HelpText
                 WriteSources(output, width, isProxy: true);
                 break;
             case "backup":
-                output.WriteLine("slogger backup: run a process of a backup site, for one shard: follow the primary's, and take "
-                    + "over from it.");
+                output.WriteLine("slogger backup: run a process of a backup site, for one shard: follow the primary, and take over.");
                 output.WriteLine();
                 output.WriteLine("  slogger backup --redis 127.0.0.1:6379 --data /var/lib/slogger --site-listen 10.0.1.7:7400 "
                     + "--site-secret-file /etc/slogger/site-secret");
@@ -123,7 +123,7 @@ internal static class HelpText
                 WriteSources(output, width);
                 break;
             case "recover":
-                output.WriteLine("slogger recover: have a cluster leave what a dead shard had not committed.");
+                output.WriteLine("slogger recover: let a cluster go on without the uncommitted work of a dead shard.");
                 output.WriteLine();
                 output.WriteLine("  slogger recover --shard 2 --metadata \"postgres:Host=db1;Database=slogger\"");
                 output.WriteLine();
@@ -132,7 +132,7 @@ internal static class HelpText
                 WriteSources(output, width);
                 break;
             case LeaveCommand.Name:
-                output.WriteLine("slogger leave: have a shard that owns nothing leave its cluster.");
+                output.WriteLine("slogger leave: remove a shard that owns no slots from its cluster.");
                 output.WriteLine();
                 output.WriteLine("  slogger leave --shard 3 --metadata \"postgres:Host=db1;Database=slogger\"");
                 output.WriteLine();
@@ -204,10 +204,10 @@ internal static class HelpText
                 output.WriteLine("  slogger serve     run a proxy, in front of a Redis or with a store of its own");
                 output.WriteLine("  slogger status    show the state of a running proxy");
                 output.WriteLine("  slogger move      move hash slots or key ranges from one shard to another");
-                output.WriteLine("  slogger leave     have a shard that owns nothing leave its cluster");
+                output.WriteLine("  slogger leave     remove a shard that owns no slots from its cluster");
                 output.WriteLine("  slogger interval  change the length of versions of a running cluster");
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
-                output.WriteLine("  slogger recover   have a cluster leave what a dead shard had not committed");
+                output.WriteLine("  slogger recover   let a cluster go on without the uncommitted work of a dead shard");
                 output.WriteLine("  slogger init      write the files of a cluster, and of its second site");
                 output.WriteLine("  slogger completion SHELL  print a script with which bash, zsh or fish completes all of this");
                 output.WriteLine();
@@ -257,17 +257,18 @@ internal static class HelpText
     private static void WriteSources(TextWriter output, int width, bool isProxy = false)
     {
         output.WriteLine();
-        foreach (string line in Wrap("Each option can also be an environment variable (SLOGGER_VERSION_INTERVAL=5ms; addresses in one "
-            + "variable are separated by commas) or stand in the file of --config. The command line goes over the environment, the "
-            + "environment over the file.", width))
+        foreach (string line in Wrap("Each option can also be an environment variable (SLOGGER_VERSION_INTERVAL=5ms; commas separate "
+            + "addresses) or stand in the file of --config. The command line overrides the environment, and the environment overrides the "
+            + "file.", width))
         {
             output.WriteLine(line);
         }
 
         if (isProxy)
         {
-            foreach (string line in Wrap("SIGHUP has the file of --config read again, and certificates and authorities from their files: "
-                + "options that are marked are taken up, others count from the next start on. It never ends the process.", width))
+            foreach (string line in Wrap("On SIGHUP the process reads the file of --config again, and the files of certificates and "
+                + "authorities. Options that are marked change at once, all others at the next start. SIGHUP never ends the "
+                + "process.", width))
             {
                 output.WriteLine(line);
             }
@@ -293,7 +294,7 @@ internal static class HelpText
             {
                 output.WriteLine($"  {option.Switch} {option.ValueName}".TrimEnd());
                 string text = option.Default is "none" or "false" or "" ? option.Help : $"{option.Help} Default: {option.Default}.";
-                if (isProxy && option.IsLive) { text += " Taken up at SIGHUP."; }
+                if (isProxy && option.IsLive) { text += " Changes at SIGHUP."; }
                 foreach (string line in Wrap(text, width - Indent))
                 {
                     output.WriteLine(new string(' ', Indent) + line);

@@ -20,14 +20,18 @@ internal static class InitCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("hosts", What, "HOST[,...]", "The machine of each shard, as clients reach it; one that is named twice has two shards.",
+        new("hosts", What, "HOST[,...]",
+            "The machine of each shard, as clients reach it. Name a machine twice to have two shards there.",
             "127.0.0.1, one shard", ""),
-        new("backup-hosts", What, "HOST[,...]", "The same of a second site, which follows.", "no second site", ""),
+        new("backup-hosts", What, "HOST[,...]",
+            "The machines of a second site, the backup.", "no second site", ""),
         new("metadata", What, "SPEC", "The site's database: sqlite:PATH, which serves one machine, postgres:CONNECTION or "
             + "sqlserver:CONNECTION.", "a SQLite file in --directory, on one machine", "") { IsSecret = true },
         new("backup-metadata", What, "SPEC", "The second site's.", "a SQLite file in --directory, on one machine", "") { IsSecret = true },
-        new("redis", What, "HOST:PORT", "A Redis that runs at every machine, to attach to.", "the proxy runs one", ""),
-        new("redis-server", What, "PATH", "The program that the proxy starts instead.", "redis-server", ""),
+        new("redis", What, "HOST:PORT",
+            "Attach to a Redis that runs at this address on every machine.", "the proxy runs one", ""),
+        new("redis-server", What, "PATH",
+            "The redis-server that the proxy starts.", "redis-server", ""),
         new("cluster", What, "NAME", "The cluster's name.", "default", ""),
         new("data", What, "DIR", "Where the data of all shards is, each in a directory of its own.",
             "/var/lib/slogger; on loopback --directory", ""),

@@ -13,13 +13,16 @@ internal static class MoveOptions
     [
         new("slots", What, "RANGES", "The hash slots, as 0-99 or 0-99,200. All of them must belong to one shard now.", "none", ""),
         new("partitions", What, "RANGES",
-            "The same, and the name for a cluster that cuts its keys into ranges: the numbers are those that --list shows.", "none", ""),
+            "The same, in a cluster with --partitions range. --list shows the numbers.", "none", ""),
         new("partition", What, "RANGES", "The same.", "none", ""),
         new("to", What, "SHARD", "The shard that is to own them.", "none", ""),
-        new("cancel", What, "", "Call the unfinished move of these slots off: their owner keeps them. One that has landed cannot "
-            + "be called off.", "false", "") { Shape = OptionShape.Flag },
-        new("list", What, "", "Show who owns which slots, and the moves that are not finished.", "false", "") { Shape = OptionShape.Flag },
-        new("no-wait", What, "", "Return when the move is planned; it goes on by itself. slogger move --list shows how far it is.",
+        new("cancel", What, "",
+            "Call the unfinished move of these slots off: their owner keeps them. After its last step a move cannot be called off.",
+            "false", "") { Shape = OptionShape.Flag },
+        new("list", What, "",
+            "Show which shard owns which slots, and the moves that are not finished.", "false", "") { Shape = OptionShape.Flag },
+        new("no-wait", What, "",
+            "Return when the move is planned. It goes on by itself. slogger move --list shows how far it is.",
             "false", "") { Shape = OptionShape.Flag },
         Report.Json(What),
         new("metadata", Where, "SPEC", "The cluster's metadata, as given to slogger serve: sqlite:PATH, postgres:CONNECTION or "

@@ -100,7 +100,7 @@ internal static class ServeCommand
         string[] later = [.. now.ChangedSince(atStart).Where(option => !option.IsLive).Select(option => option.Switch)];
         if (later.Length > 0)
         {
-            log.Warn($"{signal}: {string.Join(", ", later)} changed in the configuration file: that counts from the next start on");
+            log.Warn($"{signal}: {string.Join(", ", later)} changed in the configuration file: that takes effect at the next start");
         }
         return now;
     }

@@ -20,8 +20,9 @@ internal static class StatusOptions
             "") { Shape = OptionShape.Flag },
         new("tls-ca", Group, "FILE", "Authorities (PEM) that the proxy's certificate must come from.", "the system's", ""),
         new("tls-insecure", Group, "", "Take any certificate.", "", "") { Shape = OptionShape.Flag },
-        new("site", "A whole site", "", "Show the site, of two, that --metadata names: all of its streams, as its processes say. Exit "
-            + "code 0 only if a backup could take over now, or all processes of a primary answer.", "", "") { Shape = OptionShape.Flag },
+        new("site", "A whole site", "",
+            "Show the whole site that --metadata names, with all its streams, as its processes say. Exit code 0 only if a backup could "
+            + "take over now, or all processes of a primary answer.", "", "") { Shape = OptionShape.Flag },
         .. SiteStatus.Options,
     ];
 }

@@ -305,7 +305,7 @@ internal static class ConnectionCommands
     public static bool Abuse(Client client)
     {
         if (!client.MayAnswer()) { return false; }
-        client.Loop.Shard.Warn($"client {client.Id} is closed: it sent an HTTP request, as a browser would that was led here");
+        client.Loop.Shard.Warn($"client {client.Id} is closed: it sent an HTTP request, as a browser does");
         client.CloseWhenSent();
         return false;
     }

@@ -358,8 +358,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     {
         while (Clients.Sum(static c => c.InputBytes) > Limits.TotalOutputBytes && Clients.MaxBy(static c => c.InputBytes) is { } largest)
         {
-            Shard.Warn($"requests that have not come whole take more than {Limits.TotalOutputBytes >> 20} MB: client {largest.Id}, with "
-                + $"{largest.InputBytes >> 20} MB, is closed (see --output-memory-limit)");
+            Shard.Warn($"requests that have arrived only in part take more than {Limits.TotalOutputBytes >> 20} MB: client {largest.Id}, "
+                + $"with {largest.InputBytes >> 20} MB, is closed (see --output-memory-limit)");
             largest.Close();
         }
     }

@@ -82,7 +82,7 @@ public static class DeadShard
                 + $"\"{options.Cluster}\"{(shard.State == MemberState.Left ? "" : " yet")}, and nobody waits for it", "");
         }
         return shard.Epoch == 0
-            ? ProxyExit.Failed($"shard {options.Shard} of cluster \"{options.Cluster}\" has never run: nothing of it is out of reach",
+            ? ProxyExit.Failed($"shard {options.Shard} of cluster \"{options.Cluster}\" has never run: there is nothing to recover",
             "start its proxy")
             : null;
     }

@@ -226,8 +226,8 @@ public static class OfflineRestore
         IReadOnlyList<LeaseState> after = (await past.Metadata.WatchAsync(options.Cluster, stop).ConfigureAwait(false)).Leases;
         int[] alive = [.. others.Where(o => before[o] != after[o])];
         return alive.Length == 0 ? null : ProxyExit.Failed(
-            $"shard {string.Join(", ", alive)} of cluster \"{options.Cluster}\" runs: what its clients did may rest on what is to be "
-                + "undone here; nothing was changed",
+            $"shard {string.Join(", ", alive)} of cluster \"{options.Cluster}\" runs: its clients may have used data that is to be "
+                + "undone here. Nothing was changed",
             "stop the proxies of all shards, give this command with the same --version for each, and start them again");
     }
 
@@ -251,10 +251,10 @@ public static class OfflineRestore
 
     private static void Tell(RestoreOptions options, ILogger log, VersionNumber version, bool goesOnFromNewest)
     {
-        log.Info(goesOnFromNewest ? "what is kept is as it was: slogger serve goes on from its newest version"
-            : options.Keep ? $"slogger serve goes on from version {version}, in a new world-line: what was done after it is undone then. "
+        log.Info(goesOnFromNewest ? "no stored version was changed: slogger serve goes on from the newest"
+            : options.Keep ? $"slogger serve goes on from version {version}, in a new world-line: later operations are undone then. "
             + "slogger restore --latest returns to the newest version before that"
-            : "what is kept is as it was. slogger serve does not start on this Redis before you have chosen: slogger restore --version "
+            : "no stored version was changed. slogger serve does not start with this Redis before you have chosen: slogger restore --version "
                 + $"{version} --keep goes on from version {version}, slogger restore --latest returns to the newest");
     }
 

@@ -76,7 +76,7 @@ public sealed class LiveOptionsTests(Certificates certificates) : IClassFixture<
         Assert.False(proxy.Live.Change(
             proxy.Options with { MaxClients = 1, ClientTls = Tls(certificates.ServerFile, certificates.OtherServerKeyFile) }));
         Assert.Contains("cannot be used", proxy.Log, StringComparison.Ordinal);
-        Assert.Contains("what was there before stays", proxy.Log, StringComparison.Ordinal);
+        Assert.Contains("the old ones stay in use", proxy.Log, StringComparison.Ordinal);
         using RespConnection last = Connect();
         Assert.Contains("other-server", last.Shown!.Subject, StringComparison.Ordinal);
         Assert.Equal("+PONG\r\n", last.Call("PING"));

@@ -296,7 +296,7 @@ public sealed partial class BackupSiteTests
         Run dead = await SloggerAsync(of);
         Assert.Equal(1, dead.ExitCode);
         Assert.Equal(Streams, dead.Output.Split('\n').Count(l => l.StartsWith('│') && l.Contains("unknown", StringComparison.Ordinal)));
-        Assert.Contains("of the primary's shard 0 it is not known whether it serves", dead.Error, StringComparison.Ordinal);
+        Assert.Contains("it is not known whether the primary's shard 0 serves", dead.Error, StringComparison.Ordinal);
         for (int p = 0; p < _processes.Length; p++)
         {
             await _processes[p]!.DisposeAsync();

@@ -31,9 +31,10 @@ internal static class DrillCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new(Restore, "How much is tried", "", "Each process also starts a redis-server of its own, restores its newest checkpoint and log "
-            + "into that, and compares it with the store that follows, key by key. Takes as long as a restore, and the memory and disk of "
-            + "one more store; readers and the primary do not wait for it.", "", "") { Shape = OptionShape.Flag },
+        new(Restore, "How much is tried", "",
+            "Each process also starts a redis-server of its own, restores its newest checkpoint and log into it, and compares it with the "
+            + "store that follows, key by key. Takes as long as a restore, and the memory and disk of one more store. Readers and the "
+            + "primary do not wait for it.", "", "") { Shape = OptionShape.Flag },
         Patience.Option("How much is tried"),
         Report.Json("How much is tried"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),

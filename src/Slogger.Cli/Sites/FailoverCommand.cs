@@ -32,17 +32,18 @@ internal static class FailoverCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new(Attest, What, "", "You know that no process of the primary serves clients any more, or can before its site has heard of this. "
-            + "Needed without a site lease: a primary that is only cut off would go on committing what is then lost.", "",
+        new(Attest, What, "",
+            "You know that no process of the primary serves clients now, and that none will start before it has heard of this failover. "
+            + "Needed without a site lease: a primary that is only cut off goes on committing writes, and they are lost.", "",
             "") { Shape = OptionShape.Flag },
         new("lose-shard", What, "N",
-            "Give up what this shard held, since its backup's disk is gone or it was being seeded, and the primary is gone for good; "
-            + "may be repeated. Its process is asked for the whole --timeout. Refused while that is there.", "none",
+            "Lose the data of this shard: its backup's disk is gone, or it was being seeded, and the primary is gone for good. May be "
+            + "repeated. The shard's process is asked for the whole --timeout. Refused while it exists.", "none",
             "") { Shape = OptionShape.List },
         Patience.Option("How"),
         Report.Json("How"),
-        .. SiteArguments.Database("primary-metadata", "The primary's database, if it can be reached: it is told that it is deposed, so "
-            + "that its processes end. The failover does not wait for it"),
+        .. SiteArguments.Database("primary-metadata", "The primary's database, if it can be reached. The command records there that the "
+            + "primary is deposed, so that its processes end. The failover does not wait for it"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
     ];
 
@@ -132,15 +133,15 @@ internal static class FailoverCommand
         if (leaseUs == 0 && !isAttested && !(isUnderWay && state.Final is not null))
         {
             return CommandResult.Failed(
-                "no site lease is configured here, so a primary that is only cut off would go on committing what is then lost",
+                "no site lease is configured here: a primary that is only cut off would go on committing writes, and they would be lost",
                 $"if you know that it is down, and stays down, give --{Attest}; if it lives, use slogger switchover, which loses nothing. "
                     + "With --site-lease at both sites a failover waits for the lease instead");
         }
         if (isAttested && streams.Where(s => s.SilentUs >= 0).Select(s => s.SilentUs).DefaultIfEmpty(long.MaxValue)
             .Min() is < 2_000_000 and var recent)
         {
-            log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it lives, what it commits from now "
-                + "on is lost. It ends when it hears of this");
+            log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it still runs, its commits from "
+                + "now on are lost. It ends when it hears of this failover");
         }
 
         Task<Noted>? noting = null;

@@ -89,7 +89,7 @@ internal sealed record FailoverReport(bool WasOverBefore, long SiteEpoch, long W
             + $"{From.Version} is kept; it ended at the primary at {SiteText.Time(kept)}.");
         string where = IsFromPrimary == true ? "it is recorded in its database" : "it had come to a shard here, and not to all";
         output.WriteLine(known <= kept ? "Nothing later is known of the primary."
-            : $"The last that is known of the primary ended at {SiteText.Time(known)}: {where}.");
+            : $"The last known version of the primary ended at {SiteText.Time(known)}: {where}.");
         if (Unasked is not null) { output.WriteLine($"What the primary did after that is not known: {Unasked}."); }
     }
 }

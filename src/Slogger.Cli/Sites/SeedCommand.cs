@@ -23,18 +23,21 @@ internal static class SeedCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("shard", What, "N", "At a backup, have this shard's stream seeded anew; may be repeated. Until it has been the site "
-            + "cannot take over.", "none: those that are not seeded yet", "") { Shape = OptionShape.List },
-        new("no-wait", What, "", "Return when it is decided; it goes on by itself. slogger status --site shows how far it is.", "",
+        new("shard", What, "N",
+            "At a backup, seed this shard's stream anew; may be repeated. Until it is seeded the site cannot take over.",
+            "none: those that are not seeded yet", "") { Shape = OptionShape.List },
+        new("no-wait", What, "",
+            "Return when the seeding is recorded. It goes on by itself. slogger status --site shows how far it is.", "",
             "") { Shape = OptionShape.Flag },
         Patience.Option(What, "How long a site that is not there yet, or a database that is starting, is waited for: 1s to 10m."),
         Report.Json(What),
-        .. SiteArguments.Database("primary-metadata", "The database of the site that serves: its epoch and its number of shards are asked "
-            + "there, and a primary that had given this backup up is told to ship again").Select(o => o with { Group = Of }),
+        .. SiteArguments.Database("primary-metadata", "The database of the site that serves. The command reads its site epoch and its "
+            + "number of shards there. A primary that had given this backup up ships again").Select(o => o with { Group = Of }),
         new("of-epoch", Of, "N",
             "Without --primary-metadata: the site epoch of the site that serves, as its slogger status --site shows it.", "none", ""),
-        new("shards", Of, "N", "With --of-epoch: how many shards it has; with another number than this site's the streams are divided "
-            + "by hash slots.", "as many as this site", ""),
+        new("shards", Of, "N",
+            "With --of-epoch: how many shards that site has. If it is another number than this site's, the streams are divided by hash "
+            + "slots.", "as many as this site", ""),
         .. SiteArguments.Common("This site's database, as given to its processes"),
     ];
 
@@ -198,7 +201,7 @@ internal static class SeedCommand
         }
         SiteAnswer answer = await site.ChangeAsync(s => s.Follow(count, own, of), stop).ConfigureAwait(false);
         if (answer.Error is { } error) { return (default, CommandResult.Failed(error, give)); }
-        progress.WriteLine($"this site is a backup of site epoch {of} now: what it has is void, and its {own} shards are seeded anew"
+        progress.WriteLine($"this site is a backup of site epoch {of} now: its data is void, and its {own} shards are seeded anew"
             + (own == count ? "" : $", from the {count} of the primary"));
         progress.WriteLine("start its processes, one for each shard, if they do not run:");
         for (int s = 0; s < own; s++)
@@ -206,8 +209,8 @@ internal static class SeedCommand
             progress.WriteLine($"  slogger backup --shard {s} --data DIR --redis-server redis-server --site-listen HOST:PORT "
                 + $"--metadata ... --cluster {site.Cluster}");
         }
-        progress.WriteLine(own == count ? "and the primary's with what each of these listens on: --backup HOST:PORT"
-            : "and the primary's with what those of these listen on whose slots they have: --backup HOST:PORT[,HOST:PORT...]");
+        progress.WriteLine(own == count ? "and the primary's processes, each with the address of one of these: --backup HOST:PORT"
+            : "and the primary's processes, each with the addresses of these: --backup HOST:PORT[,HOST:PORT...]");
         if (own != count)
         {
             foreach (IGrouping<int, int> source in answer.Site.Layout.Pairs.GroupBy(p => p.Source, p => p.Shard).OrderBy(g => g.Key))

@@ -86,7 +86,7 @@ internal static class SiteStatus
             default:
                 int missing = Enumerable.Range(0, shards).FirstOrDefault(s => ShippedOf(answers, s).Status is null, -1);
                 return missing < 0 ? null
-                    : CommandResult.Failed($"of the primary's shard {missing} it is not known whether it serves: "
+                    : CommandResult.Failed($"it is not known whether the primary's shard {missing} serves: "
                         + $"{Missing(ShippedOf(answers, missing).Of, ServeProcess)}", "see what is said of each shard");
         }
     }

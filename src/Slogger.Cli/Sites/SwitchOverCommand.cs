@@ -19,12 +19,14 @@ internal static class SwitchOverCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("within", How, "DURATION", "So long clients of the primary wait at most, 1s to 10m: if the backup could not be offered to "
-            + "take over by then, the switch-over is called off and they go on.", "10s", ""),
+        new("within", How, "DURATION",
+            "Clients of the primary wait at most this long, 1s to 10m. If the backup cannot take over by then, the switch-over is called "
+            + "off, and they go on.", "10s", ""),
         Patience.Option(How),
         Report.Json(How),
-        new("call-off", How, "", "Call off one that was begun and interrupted: the primary goes on, unless the backup has taken "
-            + "over already.", "", "") { Shape = OptionShape.Flag },
+        new("call-off", How, "",
+            "Call off a switch-over that was interrupted: clients of the primary go on, unless the backup has taken over already.",
+            "", "") { Shape = OptionShape.Flag },
         .. SiteArguments.Database("backup-metadata", "The backup's database, as given to slogger backup"),
         .. SiteArguments.Common("The primary's database, as given to slogger serve"),
     ];

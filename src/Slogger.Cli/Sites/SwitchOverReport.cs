@@ -40,7 +40,7 @@ internal sealed record SwitchOverReport(bool IsCalledOff, long? SiteEpoch = null
         if (Held is { } held)
         {
             output.WriteLine($"clients were held for {SiteText.Ms(held)} at most");
-            output.WriteLine("the site that has handed over follows again after slogger seed there");
+            output.WriteLine("the old primary becomes the backup when you give slogger seed there");
         }
     }
 }

@@ -20,8 +20,9 @@ internal static class WatermarkCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("site-listen", "Where it listens", "HOST:PORT", "The site's processes are started with the same as --watermark. Beyond "
-            + "loopback it needs --site-secret-file or certificates. Also SLOGGER_SITE_LISTEN.", "none", ""),
+        new("site-listen", "Where it listens", "HOST:PORT",
+            "Start the site's processes with this address as --watermark. Beyond loopback it needs --site-secret-file or certificates. "
+            + "Also SLOGGER_SITE_LISTEN.", "none", ""),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
         OptionCatalog.Find(Level)!,
         OptionCatalog.Find(Format)!,
@@ -48,7 +49,7 @@ internal static class WatermarkCommand
         using AppLog log = new(host, level, format);
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop, () =>
         {
-            if (arguments.Renew(credentials) is { } problem) { log.Warn($"SIGHUP: {problem}; what was there before stays"); }
+            if (arguments.Renew(credentials) is { } problem) { log.Warn($"SIGHUP: {problem}; the old ones stay in use"); }
             else { log.Info("SIGHUP: certificates were read again"); }
         });
         try

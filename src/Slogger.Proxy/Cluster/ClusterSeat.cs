@@ -120,7 +120,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         }
         catch (MetadataException e) when (e is not MetadataUnavailableException)
         {
-            report.Warn($"the metadata, {metadata.Description}, does not tell whether it keeps what it confirms: {e.Message}");
+            report.Warn($"the metadata, {metadata.Description}: it cannot be found out whether confirmed commits are safe: {e.Message}");
         }
     }
 

@@ -41,7 +41,7 @@ public sealed class LiveOptions(ILogger log)
     private bool Hand(Func<ServeOptions, string?> take, ServeOptions options)
     {
         if (take(options) is not { } problem) { return true; }
-        log.Warn($"{problem}; what was there before stays");
+        log.Warn($"{problem}; the old ones stay in use");
         return false;
     }
 

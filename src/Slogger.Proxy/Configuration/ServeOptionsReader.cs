@@ -293,7 +293,7 @@ public static class ServeOptionsReader
 
         foreach (ListenAddress open in all.Where(address => !address.IsLocal))
         {
-            reader.Warnings.Add($"{open} is reachable from other machines: unless Redis asks for a password, so can anyone there use it");
+            reader.Warnings.Add($"{open} is reachable from other machines: anyone there can use it, unless Redis asks for a password");
         }
 
         if (options is { Joins: true, Shards: not null })

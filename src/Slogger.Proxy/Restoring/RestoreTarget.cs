@@ -58,7 +58,8 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
         }
         if (facts.IsMaster && known.Contains(facts.ReplicationId) && facts.Offset > logEnd)
         {
-            log.Warn($"Redis at {_endpoint} is {facts.Offset - logEnd} bytes ahead of the version log: what was written last is given up");
+            log.Warn($"Redis at {_endpoint} is {facts.Offset - logEnd} bytes ahead of the version log: its last "
+                + "writes, which were not durable, are dropped");
         }
         return null;
     }

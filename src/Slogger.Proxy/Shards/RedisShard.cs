@@ -136,7 +136,7 @@ internal abstract class RedisShard : VersionedShard
     {
         if (_lostTold) { return; }
         _lostTold = true;
-        _report.Warn($"shard {_options.Shard}: what a connection has carried that was lost may be executed late, and be counted to "
+        _report.Warn($"shard {_options.Shard}: requests of a connection that broke may be executed late, and be counted to "
             + $"another version: {why}");
     }
 

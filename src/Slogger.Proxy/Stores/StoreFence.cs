@@ -157,8 +157,8 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
                 {
                     throw new RedisException(problem, $"Redis does not close the connections of the proxy before this one: {reply.Text}");
                 }
-                report.Warn($"shard {seat.Shard}: what a proxy before this one has sent may still be executed, and nothing stops it if it "
-                    + $"only sleeps: Redis does not close its connections ({reply.Text}). Allow the proxy's user +client|kill");
+                report.Warn($"shard {seat.Shard}: requests of the proxy before this one may still be executed, since Redis does not "
+                    + $"close its connections ({reply.Text}): make sure that it has ended. Allow the proxy's user +client|kill");
             }
         }
         HasShutOut = true;

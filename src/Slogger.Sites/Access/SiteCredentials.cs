@@ -110,7 +110,7 @@ internal sealed class SiteCredentials
         bool isAsked = _secret is not null || _tls?.Authorities.Count > 0;
         return isAsked || addresses.FirstOrDefault(a => !a.IsLocal) is not { } open ? null
             : ProxyExit.Failed(
-                $"{open} is not on this machine, and nothing would be asked of who connects: the whole store goes that way",
+                $"{open} is not on this machine, and anyone who reaches it could read the whole store",
                 "give --site-secret-file, or certificates: --site-cert-file, --site-key-file and --site-ca-file. A secret alone "
                     + "travels in clear");
     }

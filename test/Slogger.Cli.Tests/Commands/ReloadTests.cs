@@ -67,7 +67,7 @@ public sealed class ReloadTests : IDisposable
             Write("""{ "log-level": "info", "max-clients": 3, "version-interval": "20ms" }""");
             Hup();
             await UntilAsync("SIGHUP: certificates were read again; changed: --max-clients");
-            await UntilAsync("SIGHUP: --version-interval changed in the configuration file: that counts from the next start on");
+            await UntilAsync("SIGHUP: --version-interval changed in the configuration file: that takes effect at the next start");
             Write("""{ "max-clients": "many" """);
             Hup();
             await UntilAsync("SIGHUP: the configuration file is not valid JSON");
