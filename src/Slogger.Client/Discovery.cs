@@ -158,7 +158,8 @@ internal sealed partial class Discovery
             }
         }
 
-        throw new SloggerException($"No proxy of the cluster can be used. {string.Join("; ", failures)}");
+        // In an order of their own, so that the same failures are the same text.
+        throw new SloggerException($"No proxy of the cluster can be used. {string.Join("; ", failures.Order(StringComparer.Ordinal))}");
     }
 
     private static async Task<Task<RespChannel>?> FirstAsync(List<Task<RespChannel>> asked, TimeSpan limit, CancellationToken cancellation)

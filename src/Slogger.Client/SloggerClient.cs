@@ -1,6 +1,7 @@
 // The connection to a cluster: one link to each shard (Routes), what is known of the cluster (Discovery), and the world-line, which
 // all sessions of a client share. Whoever hears first that a world-line is over (a link, or the watch over commits) tells it here,
-// and here every session learns it before anything is sent in the new one.
+// and here every session learns it before anything is sent in the new one. Until a proxy has answered (FirstConnection) there are no
+// sessions.
 //
 // Locks, in this order: _worldGate, a session's, a link's.
 using Microsoft.Extensions.Logging;
@@ -23,6 +24,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
     private readonly Lock _worldGate = new();
     private readonly Lock _cutGate = new();
     private readonly CancellationTokenSource _stop = new();
+    private readonly FirstConnection _first;
     private SloggerSession[] _sessions = [];       // replaced, never changed; guarded by _worldGate
     private long _worldLine;
     private WorldPoint _cut;
@@ -34,6 +36,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
         Options = options;
         _loggers = options.LoggerFactory ?? NullLoggerFactory.Instance;
         _logger = LoggerFor<SloggerClient>();
+        _first = new(options, _logger);
         Routes = new((address, index) => new Link(this, address, index));
         Discovery = new(this, Routes, _stop.Token);
         Watch = new(this);
@@ -42,14 +45,35 @@ public sealed partial class SloggerClient : IAsyncDisposable
     /// <summary>The settings it was made with.</summary>
     public SloggerClientOptions Options { get; }
 
+    /// <summary>Completes when a proxy has answered: from then on there is a cluster to work with, and the client connects again by itself
+    /// whenever a connection breaks. Fails with an <see cref="ObjectDisposedException"/> if the client is disposed before that. It never
+    /// fails because of what proxies say: the client goes on trying, and logs why. See <see cref="Start"/>.</summary>
+    public Task Connected => _first.Made;
+
     /// <summary>The cluster's name.</summary>
-    public string Cluster => Discovery.Cluster;
+    /// <exception cref="SloggerException">The client is not <see cref="Connected"/> yet.</exception>
+    public string Cluster
+    {
+        get
+        {
+            _first.ThrowIfNotMade();
+            return Discovery.Cluster;
+        }
+    }
 
     /// <summary>How the cluster's keys fall into partitions. What is done together (a transaction, a command with several keys) must have
     /// all of its keys in one.</summary>
-    public Partitioning Partitions => Discovery.Partitions;
+    /// <exception cref="SloggerException">The client is not <see cref="Connected"/> yet.</exception>
+    public Partitioning Partitions
+    {
+        get
+        {
+            _first.ThrowIfNotMade();
+            return Discovery.Partitions;
+        }
+    }
 
-    /// <summary>The timeline that the client knows.</summary>
+    /// <summary>The timeline that the client knows; before it is <see cref="Connected"/> none, number 0.</summary>
     public WorldLine WorldLine => new(Volatile.Read(ref _worldLine));
 
     /// <summary>The session of the client's own probes.</summary>
@@ -66,9 +90,8 @@ public sealed partial class SloggerClient : IAsyncDisposable
         var client = new SloggerClient(options);
         try
         {
-            await client.Discovery.DiscoverAsync(cancellation).ConfigureAwait(false);
-            // What is read at a backup is committed.
-            if (!options.ReadsBackup) { client.Watch.Start(client._stop.Token); }
+            await client.BeginAsync(cancellation).ConfigureAwait(false);
+            client._first.IsMade();
             return client;
         }
         catch
@@ -82,7 +105,33 @@ public sealed partial class SloggerClient : IAsyncDisposable
     public static Task<SloggerClient> ConnectAsync(params string[] endpoints) =>
         ConnectAsync(new SloggerClientOptions { Endpoints = endpoints });
 
+    /// <summary>Makes a client that connects by itself, and returns at once: proxies may come later. It asks them in turn until one
+    /// answers, with pauses from <see cref="SloggerClientOptions.ReconnectDelayMin"/> up to
+    /// <see cref="SloggerClientOptions.ReconnectDelayMax"/>, and it logs why none does: each reason at most once a minute. A login that is
+    /// refused is such a reason: the password may be changed. Wait for <see cref="Connected"/>, or open sessions by
+    /// <see cref="OpenSessionAsync"/>.</summary>
+    /// <exception cref="ArgumentException">The options say what cannot be.</exception>
+    public static SloggerClient Start(SloggerClientOptions options)
+    {
+        ArgumentNullException.ThrowIfNull(options);
+        options.Check();
+        var client = new SloggerClient(options);
+        client._first.Try(client.BeginAsync, client._stop.Token);
+        return client;
+    }
+
+    /// <summary>Opens a session when the client is <see cref="Connected"/>, and waits for that. Nothing is sent: a session begins with its
+    /// first operation.</summary>
+    /// <exception cref="ObjectDisposedException">The client has been disposed.</exception>
+    public async Task<SloggerSession> OpenSessionAsync(SloggerSessionOptions? options = null, CancellationToken cancellation = default)
+    {
+        await Connected.WaitAsync(cancellation).ConfigureAwait(false);
+        return OpenSession(options);
+    }
+
     /// <summary>Opens a session. Nothing is sent: a session begins with its first operation.</summary>
+    /// <exception cref="SloggerException">The client is not <see cref="Connected"/> yet.</exception>
+    /// <exception cref="ObjectDisposedException">The client has been disposed.</exception>
     public SloggerSession OpenSession(SloggerSessionOptions? options = null)
     {
         options ??= new();
@@ -90,6 +139,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
         lock (_worldGate)
         {
             ObjectDisposedException.ThrowIf(_isDisposed != 0, this);
+            _first.ThrowIfNotMade();
             var session = new SloggerSession(this, options, WorldLine);
             _sessions = [.. _sessions, session];
             return session;
@@ -97,11 +147,11 @@ public sealed partial class SloggerClient : IAsyncDisposable
     }
 
     /// <summary>Begins a stretch of work that is done by another Redis client through the proxies of this cluster, such as
-    /// StackExchange.Redis, so that its commit can be waited for.</summary>
+    /// StackExchange.Redis, so that its commit can be waited for. Waits until the client is <see cref="Connected"/>.</summary>
     /// <exception cref="SloggerException">A shard cannot be reached.</exception>
     public async Task<CommitScope> BeginScopeAsync(CancellationToken cancellation = default)
     {
-        SloggerSession session = OpenSession();
+        SloggerSession session = await OpenSessionAsync(cancellation: cancellation).ConfigureAwait(false);
         try
         {
             return await CommitScope.BeginAsync(session, cancellation).ConfigureAwait(false);
@@ -113,16 +163,24 @@ public sealed partial class SloggerClient : IAsyncDisposable
         }
     }
 
-    /// <summary>Closes all connections. Operations under way fail.</summary>
+    /// <summary>Closes all connections, and ends attempts to connect. Operations under way fail.</summary>
     public async ValueTask DisposeAsync()
     {
         if (Interlocked.Exchange(ref _isDisposed, 1) != 0) { return; }
         await _stop.CancelAsync().ConfigureAwait(false);
+        await _first.EndAsync().ConfigureAwait(false);
         foreach (SloggerSession session in Sessions()) { await session.DisposeAsync().ConfigureAwait(false); }
         await Watch.StopAsync().ConfigureAwait(false);
         foreach (Link link in Routes.Links) { await link.StopAsync().ConfigureAwait(false); }
         await Discovery.EndAsync().ConfigureAwait(false);
         _stop.Dispose();
+    }
+
+    private async Task BeginAsync(CancellationToken cancellation)
+    {
+        await Discovery.DiscoverAsync(cancellation).ConfigureAwait(false);
+        // What is read at a backup is committed.
+        if (!Options.ReadsBackup) { Watch.Start(_stop.Token); }
     }
 
     internal ILogger LoggerFor<T>() => _loggers.CreateLogger<T>();

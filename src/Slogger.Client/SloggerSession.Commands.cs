@@ -1,5 +1,5 @@
-// What a session can do: the common commands with results of their own types, and any command as it is.
-using System.Text;
+// What a session can do: the commands of keys and of plain values with results of their own types, and any command as it is. Those of
+// hashes, lists, sets, sorted sets, streams and scripts are in files of their own (HashCommands and so on), made of OnKey and OnKeys.
 using Slogger.Client.Wire;
 using Slogger.Core.Ownership;
 using Slogger.Resp;
@@ -8,14 +8,6 @@ namespace Slogger.Client;
 
 public sealed partial class SloggerSession
 {
-    private static readonly ReplyConverter<string?> s_text = static (in WireReply r) =>
-        r.IsNull ? null : Encoding.UTF8.GetString(r.Payload);
-    private static readonly ReplyConverter<byte[]?> s_bytes = static (in WireReply r) => r.IsNull ? null : r.Payload.ToArray();
-    private static readonly ReplyConverter<long> s_integer = static (in WireReply r) => r.Integer;
-    private static readonly ReplyConverter<bool> s_isOne = static (in WireReply r) => r.Integer == 1;
-    private static readonly ReplyConverter<bool> s_isDone = static (in WireReply r) => !r.IsNull;
-    private static readonly ReplyConverter<RespValue> s_value = static (in WireReply r) => RespValue.Read(r.Bytes);
-
     /// <summary>The value of a key as text (UTF-8); null: there is none. Redis's GET.</summary>
     /// <param name="key">The key.</param>
     /// <param name="flags">What is asked for besides. A read is idempotent by itself.</param>
@@ -27,62 +19,56 @@ public sealed partial class SloggerSession
     /// <exception cref="ShardUnreachableException">It could not be sent.</exception>
     public ValueTask<Result<string?>> GetAsync(
         Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
-        OnKey(s_text, flags, cancellation, "GET"u8, key);
+        OnKey(Replies.Text, flags, cancellation, "GET"u8, key);
 
     /// <summary>The value of a key as bytes; null: there is none. Redis's GET. Parameters and exceptions as for
     /// <see cref="GetAsync"/>.</summary>
     public ValueTask<Result<byte[]?>> GetBytesAsync(
         Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
-        OnKey(s_bytes, flags, cancellation, "GET"u8, key);
+        OnKey(Replies.Bytes, flags, cancellation, "GET"u8, key);
 
     /// <summary>Sets a key's value. Redis's SET. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>True.</returns>
     public ValueTask<Result<bool>> SetAsync(
         Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
-        OnKey(s_isDone, flags, cancellation, "SET"u8, key, value);
+        OnKey(Replies.IsDone, flags, cancellation, "SET"u8, key, value);
 
     /// <summary>Sets a key's value for a time. Redis's SET PX. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>True.</returns>
     public ValueTask<Result<bool>> SetAsync(
         Argument key, Argument value, TimeSpan expiry, OperationFlags flags = OperationFlags.None,
         CancellationToken cancellation = default) =>
-        OnKey(s_isDone, flags, cancellation, "SET"u8, key, value, "PX", Milliseconds(expiry));
+        OnKey(Replies.IsDone, flags, cancellation, "SET"u8, key, value, "PX", Milliseconds(expiry));
 
     /// <summary>Sets a key's value if it has none. Redis's SET NX. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>Whether it was set.</returns>
     public ValueTask<Result<bool>> SetIfAbsentAsync(
         Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
-        OnKey(s_isDone, flags, cancellation, "SET"u8, key, value, "NX");
+        OnKey(Replies.IsDone, flags, cancellation, "SET"u8, key, value, "NX");
 
     /// <summary>Deletes a key. Redis's DEL. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>Whether it was there.</returns>
     public ValueTask<Result<bool>> DeleteAsync(
         Argument key, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
-        OnKey(s_isOne, flags, cancellation, "DEL"u8, key);
+        OnKey(Replies.IsOne, flags, cancellation, "DEL"u8, key);
 
     /// <summary>Whether a key is there. Redis's EXISTS. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     public ValueTask<Result<bool>> ExistsAsync(
         Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
-        OnKey(s_isOne, flags, cancellation, "EXISTS"u8, key);
+        OnKey(Replies.IsOne, flags, cancellation, "EXISTS"u8, key);
 
     /// <summary>Adds to a number, which is 0 if there is none. Redis's INCRBY. Parameters and exceptions as for
     /// <see cref="GetAsync"/>.</summary>
     /// <returns>The sum.</returns>
     public ValueTask<Result<long>> IncrementAsync(
         Argument key, long by = 1, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
-        OnKey(s_integer, flags, cancellation, "INCRBY"u8, key, by);
-
-    /// <summary>Appends to a list. Redis's RPUSH. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
-    /// <returns>The list's length then.</returns>
-    public ValueTask<Result<long>> ListAppendAsync(
-        Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
-        OnKey(s_integer, flags, cancellation, "RPUSH"u8, key, value);
+        OnKey(Replies.Integer, flags, cancellation, "INCRBY"u8, key, by);
 
     /// <summary>Has a key expire after a time. Redis's PEXPIRE. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>Whether the key is there.</returns>
     public ValueTask<Result<bool>> ExpireAsync(
         Argument key, TimeSpan after, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
-        OnKey(s_isOne, flags, cancellation, "PEXPIRE"u8, key, Milliseconds(after));
+        OnKey(Replies.IsOne, flags, cancellation, "PEXPIRE"u8, key, Milliseconds(after));
 
     /// <summary>Any command. It goes to the shard that owns its first key; one without keys to any shard. Commands that
     /// block, subscribe or end the connection are refused by the proxy; for transactions there is <see cref="TransactionAsync"/>.</summary>
@@ -105,23 +91,7 @@ public sealed partial class SloggerSession
         {
             throw new ArgumentException(refusal, nameof(command));
         }
-        if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<RespValue>>(cancellation); }
-        ValueTask<Result<RespValue>> task;
-        PendingFlush flush;
-        lock (_gate)
-        {
-            if (WhyNot() is { } why) { return ValueTask.FromException<Result<RespValue>>(why); }
-            _scratch.Clear();
-            _scratch.Begin(1 + arguments.Length).Add(command);
-            foreach (Argument argument in arguments) { argument.WriteTo(_scratch); }
-            SlotScope scope = _client.Discovery.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot slot);
-            bool hasKey = scope is SlotScope.OneSlot or SlotScope.SeveralSlots;
-            task = Start(Operation<RespValue>.Rent(s_value, flags), hasKey ? slot.Number : Operation.NoSlot, cancellation);
-            flush = _lanes.TakeFlush();
-        }
-
-        flush.Run();
-        return task;
+        return OnKeys(Replies.Value, flags, cancellation, command, arguments);
     }
 
     /// <summary>Several commands as one transaction of Redis (MULTI, EXEC): executed together, in one version, or not at all. All keys must
@@ -161,7 +131,7 @@ public sealed partial class SloggerSession
                 _scratch.Begin(command.Length);
                 foreach (Argument argument in command) { argument.WriteTo(_scratch); }
                 if (slot is null && _client.Discovery.Keys.FindSlot(
-                    _scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot found) is SlotScope.OneSlot
+                    _scratch.Written, _scratch.Arguments, _client.Discovery.Partitions, out HashSlot found) is SlotScope.OneSlot
                         or SlotScope.SeveralSlots)
                 {
                     slot = found;
@@ -169,7 +139,7 @@ public sealed partial class SloggerSession
             }
 
             _scratch.Begin(1).Add("EXEC"u8);
-            Operation<RespValue> operation = Operation<RespValue>.Rent(s_value, OperationFlags.None);
+            Operation<RespValue> operation = Operation<RespValue>.Rent(Replies.Value, OperationFlags.None);
             operation.Requests = commands.Count + 2;
             task = Start(operation, slot?.Number ?? Operation.NoSlot, cancellation);
             flush = _lanes.TakeFlush();
@@ -191,7 +161,7 @@ public sealed partial class SloggerSession
             {
                 _scratch.Clear();
                 _scratch.Begin(1).Add("PING"u8);
-                pings.Add(StartAt(Operation<bool>.Rent(s_isDone, OperationFlags.Idempotent), link, cancellation).AsTask());
+                pings.Add(StartAt(Operation<bool>.Rent(Replies.IsDone, OperationFlags.Idempotent), link, cancellation).AsTask());
             }
 
             flush = _lanes.TakeFlush();
@@ -201,7 +171,8 @@ public sealed partial class SloggerSession
         await Task.WhenAll(pings).ConfigureAwait(false);
     }
 
-    private ValueTask<Result<T>> OnKey<T>(
+    /// <summary>Starts a command of one key, which stands right behind its name.</summary>
+    internal ValueTask<Result<T>> OnKey<T>(
         ReplyConverter<T> convert, OperationFlags flags, CancellationToken cancellation, ReadOnlySpan<byte> command, Argument key,
         params ReadOnlySpan<Argument> rest)
     {
@@ -214,9 +185,34 @@ public sealed partial class SloggerSession
             _scratch.Clear();
             _scratch.Begin(2 + rest.Length).Add(command);
             key.WriteTo(_scratch);
-            HashSlot slot = _client.Partitions.Of(_scratch.Argument(1));
+            HashSlot slot = _client.Discovery.Partitions.Of(_scratch.Argument(1));
             foreach (Argument argument in rest) { argument.WriteTo(_scratch); }
             task = Start(Operation<T>.Rent(convert, flags), slot.Number, cancellation);
+            flush = _lanes.TakeFlush();
+        }
+
+        flush.Run();
+        return task;
+    }
+
+    /// <summary>Starts a command whose keys stand wherever the store says that they do.</summary>
+    internal ValueTask<Result<T>> OnKeys<T>(
+        ReplyConverter<T> convert, OperationFlags flags, CancellationToken cancellation, string command,
+        params ReadOnlySpan<Argument> arguments)
+    {
+        if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<T>>(cancellation); }
+        ValueTask<Result<T>> task;
+        PendingFlush flush;
+        lock (_gate)
+        {
+            if (WhyNot() is { } why) { return ValueTask.FromException<Result<T>>(why); }
+            _scratch.Clear();
+            _scratch.Begin(1 + arguments.Length).Add(command);
+            foreach (Argument argument in arguments) { argument.WriteTo(_scratch); }
+            SlotScope scope = _client.Discovery.Keys.FindSlot(
+                _scratch.Written, _scratch.Arguments, _client.Discovery.Partitions, out HashSlot slot);
+            bool hasKey = scope is SlotScope.OneSlot or SlotScope.SeveralSlots;
+            task = Start(Operation<T>.Rent(convert, flags), hasKey ? slot.Number : Operation.NoSlot, cancellation);
             flush = _lanes.TakeFlush();
         }
 

@@ -21,8 +21,9 @@ public sealed class PackageTests : IDisposable
         PackedProject.AssertComplete(package, "lib/net10.0/");
 
         // Nothing that is not on NuGet, and no upper bounds.
-        KeyValuePair<string, string> dependency = Assert.Single(PackedProject.DependenciesOf(package));
-        Assert.Equal(("Microsoft.Extensions.Logging.Abstractions", "10.0.14"), (dependency.Key, dependency.Value));
+        Assert.Equal(((string[])["Configuration", "DependencyInjection", "Logging"])
+            .Select(name => KeyValuePair.Create($"Microsoft.Extensions.{name}.Abstractions", "10.0.14")),
+            PackedProject.DependenciesOf(package).OrderBy(d => d.Key, StringComparer.Ordinal));
 
         await _project.BuildAsync("Slogger.Client", """
             using Slogger.Client;

@@ -26,7 +26,8 @@ public sealed class RangeTests
             Assert.Equal(shard, (await session.ExecuteAsync("GET", key).AsTask().WaitAsync(Generous)).Value.ToString());
         }
 
-        // A range has moved: the next one of it goes straight to its owner.
+        // A range has moved: the next one of it goes straight to its owner. The client may look up the owners meanwhile.
+        first.Slots = second.Slots = $"*1\r\n*3\r\n:0\r\n:2\r\n*3\r\n$9\r\n127.0.0.1\r\n:{first.Port}\r\n$1\r\nx\r\n";
         movedTo = first.Port;
         Assert.Equal("0", (await session.GetAsync("n").AsTask().WaitAsync(Generous)).Value);
         int asked = second.Requests.Count;

@@ -41,8 +41,14 @@ internal sealed partial class PageRun : IDisposable
         {
             start.Environment.Remove(name);
         }
-        start.Environment["NUGET_PACKAGES"] = Environment.GetEnvironmentVariable("NUGET_PACKAGES")
+        string packages = Environment.GetEnvironmentVariable("NUGET_PACKAGES")
             ?? Path.Combine(Environment.GetFolderPath(Environment.SpecialFolder.UserProfile), ".nuget", "packages");
+        start.Environment["NUGET_PACKAGES"] = packages;
+        // A page that packs ours gets them as they are now, not as an earlier run of it has left them there.
+        if (needsNetwork && Directory.Exists(packages))
+        {
+            foreach (string old in Directory.EnumerateDirectories(packages, "slogger.*")) { Directory.Delete(old, recursive: true); }
+        }
         start.Environment["DOTNET_CLI_TELEMETRY_OPTOUT"] = start.Environment["DOTNET_NOLOGO"] = "1";
         start.Environment["MSBUILDDISABLENODEREUSE"] = "1";
         start.Environment["HOME"] = start.Environment[HomeVariable] = _home;
