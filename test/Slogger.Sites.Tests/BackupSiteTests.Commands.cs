@@ -70,6 +70,8 @@ public sealed partial class BackupSiteTests
         IMetadataStore sql = MetadataStoreFactory.Create(PrimarySpec);
         await sql.InitializeAsync();
         await sql.GetOrCreateClusterAsync("c", new() { ShardCount = Streams, Grid = [new(new(1), 1_700_000_000_000_000, 5000)] });
+        // One process has started at least.
+        await sql.TakeShardEpochAsync("c", new(0), "the primary's");
         return sql;
     }
 
