@@ -99,7 +99,8 @@ internal sealed record BenchOptions
     public const string Help = """
         usage: dotnet run -c Release --project bench/Slogger.Bench -- <suite> [options]
 
-        suites: quick none-pinned none-unpinned typical latency log aof commit memory restore rollback drain-study sessions finders faster faster-local co-location sites grpc all
+        suites: quick none-pinned none-unpinned typical latency log aof commit memory restore rollback drain-study
+                sessions finders faster faster-local co-location sites grpc all
                 selfcheck (of the bench itself)
 
           --cases a,b,c        only these: raw haproxy haproxy2 nutcracker none log5 log1 bgsave drain everysec always faster

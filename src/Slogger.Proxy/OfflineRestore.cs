@@ -254,8 +254,8 @@ public static class OfflineRestore
         log.Info(goesOnFromNewest ? "no stored version was changed: slogger serve goes on from the newest"
             : options.Keep ? $"slogger serve goes on from version {version}, in a new world-line: later operations are undone then. "
             + "slogger restore --latest returns to the newest version before that"
-            : "no stored version was changed. slogger serve does not start with this Redis before you have chosen: slogger restore --version "
-                + $"{version} --keep goes on from version {version}, slogger restore --latest returns to the newest");
+            : "no stored version was changed. slogger serve does not start with this Redis before you have chosen: slogger restore "
+                + $"--version {version} --keep goes on from version {version}, slogger restore --latest returns to the newest");
     }
 
     private static string Closed(HybridTimestamp time) => time.Bits == 0 ? "" : string.Create(CultureInfo.InvariantCulture,

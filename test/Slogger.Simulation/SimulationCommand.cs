@@ -44,7 +44,8 @@ internal static class SimulationCommand
         """;
 
     private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members",
-        "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--cohorts", "--scenarios", "--rewrite", "--language", "--help"];
+        "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--cohorts", "--scenarios", "--rewrite",
+            "--language", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -211,8 +212,8 @@ internal static class SimulationCommand
                 $"{settings.Finder}: {t.Cases} of {last - first + 1} cases, {t.Cases / watch.Elapsed.TotalSeconds:F0} per second"));
         });
         double seconds = watch.Elapsed.TotalSeconds;
-        Console.WriteLine(Invariant(
-            $"{settings.Finder}: {totals.Cases} cases in {seconds:F1} s, {totals.Cases / seconds:F0} per second, {totals.Failures.Count} failed"));
+        string speed = Invariant($"{totals.Cases} cases in {seconds:F1} s, {totals.Cases / seconds:F0} per second");
+        Console.WriteLine($"{settings.Finder}: {speed}, {totals.Failures.Count} failed");
         foreach ((string what, long n) in totals.Happened) Console.WriteLine(Invariant($"  {n,12}  {what}"));
         foreach (SimFailure failure in totals.Failures)
             Print(failure with { Notes = SimRun.Try(failure.Settings with { Trace = true }, out _)?.Notes ?? [] });

@@ -608,7 +608,8 @@ public sealed partial class BackupSiteTests
         TextWriter shared = TextWriter.Synchronized(said);
         Task<int> seeding = SloggerApp.RunAsync(["seed", "--no-wait", "--metadata", spec, "--cluster", "later"],
             new AppHost { Output = TextWriter.Null, Error = shared, Environment = new Dictionary<string, string>() });
-        Task SaysAsync(string what) => UntilAsync(() => seeding.IsCompleted || TextOf(said, shared).Contains(what, StringComparison.Ordinal));
+        Task SaysAsync(string what) => UntilAsync(
+            () => seeding.IsCompleted || TextOf(said, shared).Contains(what, StringComparison.Ordinal));
         await SaysAsync("does not exist. Asking again");
         await using IMetadataStore metadata = MetadataStoreFactory.Create(spec);
         await metadata.InitializeAsync();

@@ -72,7 +72,8 @@ public sealed class Election
     internal Election(NodeName self, Cohort cohort, Ballot ballot, long nowUs, ElectionOptions options, Func<long, long> jitter,
         CohortMutation mutation)
     {
-        (_self, Cohort, Ballot, _highest, _options, _jitter, _mutation) = (self, cohort, ballot, ballot.Promised, options, jitter, mutation);
+        (_self, Cohort, Ballot, _highest, _options, _jitter, _mutation) = (self, cohort, ballot, ballot.Promised, options, jitter,
+            mutation);
         // Of a cohort that nobody has ever led nothing was granted.
         bool waits = ballot.Promised != Reign.None && mutation != CohortMutation.NoWaitAtStart;
         _grantUntilUs = waits ? nowUs + GrantUs : nowUs;

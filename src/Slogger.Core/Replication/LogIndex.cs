@@ -8,7 +8,8 @@ using Slogger.Core.WorldLines;
 namespace Slogger.Core.Replication;
 
 /// <summary>How far a log goes: all bytes of the stream below an offset are there, and all versions up to one are closed there. Indexes of
-/// one history are ordered: neither goes back within a world-line, and a new one is later, although it keeps less. So is a new reign.</summary>
+/// one history are ordered: neither goes back within a world-line, and a new one is later, although it keeps less. So is a new
+/// reign.</summary>
 /// <param name="WorldLine">The timeline that the log is in.</param>
 /// <param name="Offset">Bytes of history below it.</param>
 /// <param name="Closed">The last version closed.</param>

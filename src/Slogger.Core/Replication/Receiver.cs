@@ -263,8 +263,8 @@ public sealed class Receiver
     /// <param name="number">The failover.</param>
     /// <param name="final">The final watermark.</param>
     /// <param name="effects">Receives what is to be done.</param>
-    /// <param name="isWord">Whether a manager says so, and SQL was not read here. A manager may say it to a receiver that was deposed before,
-    /// and holds less: that does nothing.</param>
+    /// <param name="isWord">Whether a manager says so, and SQL was not read here. A manager may say it to a receiver that was deposed
+    /// before, and holds less: that does nothing.</param>
     /// <exception cref="BrokenInvariantException">I4: this stream does not hold it, or its store is beyond it.</exception>
     public void Decided(SiteEpoch number, WorldPoint final, List<ReceiverEffect> effects, bool isWord = false)
     {

@@ -40,7 +40,8 @@ public sealed class InitCommandTests : IDisposable
         OptionsResult<ServeOptions> backup = ServeOptionsReader.ReadBackup(
             Layers.CommandLine(("config", At("site-b.json")), ("shard", "0")), new OptionLayer());
         Assert.Empty(backup.Errors);
-        Assert.Equal(("b0:7400", "a0:7400"), (backup.Options!.Site.Listen!.ToString(), Assert.Single(backup.Options.Site.Backups).ToString()));
+        Assert.Equal(("b0:7400", "a0:7400"), (backup.Options!.Site.Listen!.ToString(),
+            Assert.Single(backup.Options.Site.Backups).ToString()));
         Assert.Equal(65, new FileInfo(second.Site.SecretFile!).Length);
         Assert.Contains($"slogger backup --config {At("site-b.json")} --shard 1     # on b1", run.Output);
         Assert.Contains($"slogger seed --config {At("site-b.json")}", run.Output);

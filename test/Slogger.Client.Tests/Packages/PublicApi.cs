@@ -70,7 +70,12 @@ internal static class PublicApi
     private static string Static(bool isStatic) => isStatic ? "static " : "";
 
     private static string Parameters(MethodBase method) => string.Join(", ", method.GetParameters().Select(p =>
-        $"{(p.GetCustomAttribute<ParamCollectionAttribute>() is null && p.GetCustomAttribute<ParamArrayAttribute>() is null ? "" : "params ")}{Name(p.ParameterType)} {p.Name}{(p.HasDefaultValue ? $" = {p.RawDefaultValue ?? "default"}" : "")}"));
+    {
+        bool isParams = p.GetCustomAttribute<ParamCollectionAttribute>() is not null
+            || p.GetCustomAttribute<ParamArrayAttribute>() is not null;
+        string value = p.HasDefaultValue ? $" = {p.RawDefaultValue ?? "default"}" : "";
+        return $"{(isParams ? "params " : "")}{Name(p.ParameterType)} {p.Name}{value}";
+    }));
 
     private static string Name(Type type)
     {

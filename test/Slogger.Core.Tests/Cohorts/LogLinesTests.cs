@@ -9,7 +9,8 @@ namespace Slogger.Core.Tests.Cohorts;
 
 public class LogLinesTests
 {
-    private static LogBranch Line(long reign, long offset) => new(new WorldLine(1), new VersionNumber(offset), offset) { Reign = new(reign) };
+    private static LogBranch Line(long reign, long offset) =>
+        new(new WorldLine(1), new VersionNumber(offset), offset) { Reign = new(reign) };
 
     private static LogIndex End(long reign, long offset) => new(new WorldLine(1), offset, new VersionNumber(offset)) { Reign = new(reign) };
 

@@ -17,7 +17,8 @@ public sealed class DocumentCommandTests
 
     // All are begun by the first test that waits for one: mostly they wait. They have nothing in common.
     private static readonly SemaphoreSlim s_places = new(4);
-    private static readonly Lazy<Dictionary<string, Task<string>>> s_runs = new(() => Pages.ToDictionary(p => p.Data, p => RunAsync(p.Data)));
+    private static readonly Lazy<Dictionary<string, Task<string>>> s_runs =
+        new(() => Pages.ToDictionary(p => p.Data, p => RunAsync(p.Data)));
 
     [Theory]
     [MemberData(nameof(Pages))]

@@ -9,7 +9,8 @@ namespace Slogger.Integration.Tests.Processes;
 public sealed class FileModeTests
 {
     private const UnixFileMode Others =
-        UnixFileMode.GroupRead | UnixFileMode.GroupWrite | UnixFileMode.GroupExecute | UnixFileMode.OtherRead | UnixFileMode.OtherWrite | UnixFileMode.OtherExecute;
+        UnixFileMode.GroupRead | UnixFileMode.GroupWrite | UnixFileMode.GroupExecute
+        | UnixFileMode.OtherRead | UnixFileMode.OtherWrite | UnixFileMode.OtherExecute;
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
     [Theory]
@@ -28,7 +29,8 @@ public sealed class FileModeTests
         string data = workspace.Folder("data"), clients = Path.Combine(workspace.Folder("sockets"), "clients.sock"), secret =
             workspace.File("secret");
         File.SetUnixFileMode(data,
-            UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute | UnixFileMode.GroupRead | UnixFileMode.GroupExecute | UnixFileMode.OtherRead | UnixFileMode.OtherExecute);
+            UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute | UnixFileMode.GroupRead
+            | UnixFileMode.GroupExecute | UnixFileMode.OtherRead | UnixFileMode.OtherExecute);
         await File.WriteAllTextAsync(secret, "a-secret-of-enough-length-0123456789\n", TestContext.Current.CancellationToken);
         File.SetUnixFileMode(secret, UnixFileMode.UserRead | UnixFileMode.UserWrite);
         int port = Workspace.FreePort();

@@ -18,7 +18,8 @@ internal static class SitesCommand
           --metadata sqlite|postgres    default: postgres
           --delay MS                    of the links between the sites, one way; default: 12.5
           --version-interval DURATION   default: 5ms
-          --backup-store redis|faster   of the site that takes over; faster: embedded stores, which have no backup themselves, so each round has sites of its own. Default: redis
+          --backup-store redis|faster   of the site that takes over; faster: embedded stores, which have no backup themselves, so each
+                                        round has sites of its own. Default: redis
           --fault NAME                  this fault only: {string.Join(", ", SitesRun.Faults)}
         """;
 

@@ -1,5 +1,6 @@
 // What a version has changed, as a store tells it that can (docs/internals/STORES.md): each changed key once, with what it was at the
-// version's end; removed and expired ones too, and nothing else. Compared with a model that knows of every operation in which version it was.
+// version's end; removed and expired ones too, and nothing else. Compared with a model that knows of every operation in which version it
+// was.
 using System.Globalization;
 using Slogger.Core.Sessions;
 using Slogger.Integration.Tests.Cluster;

@@ -162,7 +162,8 @@ public sealed class ProtocolErrorTests(ProtocolErrorTests.Servers servers) : ICl
         }
         catch (SocketException e) when (e.SocketErrorCode == SocketError.TimedOut)
         {
-            throw new TimeoutException($"Nothing moved for {RespConnection.PatienceMilliseconds} ms. Another client was told:\n{State(port)}", e);
+            throw new TimeoutException(
+                $"Nothing moved for {RespConnection.PatienceMilliseconds} ms. Another client was told:\n{State(port)}", e);
         }
     }
 

@@ -49,7 +49,10 @@ internal sealed class CohortChecks(CohortWorld world)
     /// begin when a later one leads already; it can commit nothing.</summary>
     public void OnBegins(CohortNode leader, Reign reign, ReadOnlySpan<CohortEntry> log)
     {
-        if (!_leaders.TryAdd(reign, leader.Name)) { throw new SimException($"R1: {_leaders[reign]} and {leader.Name} lead reign {reign}."); }
+        if (!_leaders.TryAdd(reign, leader.Name))
+        {
+            throw new SimException($"R1: {_leaders[reign]} and {leader.Name} lead reign {reign}.");
+        }
         for (int i = 0; i < _history.Count; i++)
         {
             if (_committedIn[i] < reign && (i >= log.Length || log[i] != _history[i]))

@@ -72,7 +72,8 @@ internal sealed class CohortNode
     public long ClockUs => _offsetUs + (long)(_world.NowUs * _rate);
 
     public override string ToString() => _election is null ? $"{Name} is dead"
-        : $"{Name} {_election.State} in reign {_election.Reign}, promised {_ballot.Promised}, log {_disk.Index}/{_log.Index}, commit {_commit}";
+        : $"{Name} {_election.State} in reign {_election.Reign}, promised {_ballot.Promised}, log {_disk.Index}/{_log.Index}, "
+            + $"commit {_commit}";
 
     /// <summary>A process begins.</summary>
     public void Start()
@@ -202,7 +203,8 @@ internal sealed class CohortNode
             _world.Count("strong reads");
             if (newest > reign)
             {
-                throw new SimException($"R5: {Name} answers a read of reign {reign}, executed when reign {newest} had committed something.");
+                throw new SimException(
+                    $"R5: {Name} answers a read of reign {reign}, executed when reign {newest} had committed something.");
             }
         }));
     }
