@@ -35,9 +35,6 @@ internal enum CohortMutation
     /// <summary>Pieces of an older reign's leader are accepted.</summary>
     OldLeaderObeyed,
 
-    /// <summary>What a majority has of older reigns counts before the reign's own record does.</summary>
-    OldReignCounts,
-
     /// <summary>One node less than a majority is enough.</summary>
     MinorityCounts,
 

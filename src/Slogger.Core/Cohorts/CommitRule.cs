@@ -52,8 +52,7 @@ public sealed class CommitRule
         LogIndex[] durable = [.. _cohort.Voters.Where(_durable.ContainsKey).Select(n => _durable[n]).OrderDescending()];
         if (durable.Length < majority) { return false; }
         LogIndex counts = durable[majority - 1];
-        if (counts.Reign != _reign && _mutation != CohortMutation.OldReignCounts) { return false; }
-        if (Commit is { } commit && commit >= counts) { return false; }
+        if (counts.Reign != _reign || (Commit is { } commit && commit >= counts)) { return false; }
         Commit = counts;
         return true;
     }

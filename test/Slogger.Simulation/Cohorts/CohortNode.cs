@@ -26,7 +26,6 @@ internal sealed class CohortNode
         public int Common(ReadOnlySpan<CohortEntry> other) => Entries.AsSpan().CommonPrefixLength(other);
     }
 
-    private const long BeatUs = 20_000;
     private static readonly WorldLine s_line = new(1);
     private readonly CohortWorld _world;
     private readonly double _rate;              // of its clock

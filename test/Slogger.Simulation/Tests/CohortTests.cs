@@ -21,7 +21,8 @@ public class CohortTests
         Assert.Empty(all.Except(happened));
     }
 
-    // That what an older reign has counts takes four leaders in a row that each reach one node only: the model finds it (SpinTests).
+    // If what an older reign has counted, it would take four leaders in a row, each with one follower only, to lose it: that rule is
+    // switched off in the model (SpinTests, OldReignCounts).
     [Theory]
     [InlineData((int)CohortMutation.PromiseIgnored, "R1|R2", 2000)]
     [InlineData((int)CohortMutation.PromiseNotDurable, "R1|R2", 2000)]
