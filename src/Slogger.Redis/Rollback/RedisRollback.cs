@@ -196,10 +196,13 @@ public sealed class RedisRollback : IAsyncDisposable
     // Leaves the keys that others have written meanwhile.
     private async Task<string?> FindAsync(RollbackInPlace rollback, CancellationToken stop)
     {
+        // What comes between the read and the wait is not waited for: it may be the last that comes.
+        long seen = _stream.Arrived;
         while (!_stream.Read(_mark, _touched))
         {
             if (_stream.Reason is { } ended) { return ended; }
-            await _stream.ArrivesAsync(_stream.Arrived + 1, AnswerMax, stop).ConfigureAwait(false);
+            await _stream.ArrivesAsync(seen + 1, AnswerMax, stop).ConfigureAwait(false);
+            seen = _stream.Arrived;
         }
         // Something came before it that is not confined to keys.
         if (_stream.Reason is { } reason) { return reason; }
