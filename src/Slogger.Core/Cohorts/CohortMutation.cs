@@ -43,4 +43,19 @@ internal enum CohortMutation
 
     /// <summary>A leader without a lease is never silent.</summary>
     NeverSilent,
+
+    /// <summary>A follower says that it has durable what it has only appended.</summary>
+    AckBeforeSync,
+
+    /// <summary>A follower's store goes to what its own disk has.</summary>
+    AppliesUncommitted,
+
+    /// <summary>A node that has lost its disk votes as one that has not.</summary>
+    LossForgotten,
+
+    /// <summary>What a node had said it has goes on to count when it has lost it.</summary>
+    LostAckCounts,
+
+    /// <summary>The first reign of a cohort is begun by a majority.</summary>
+    MinorityFounds,
 }

@@ -35,6 +35,12 @@ public sealed class CommitRule
         return Count();
     }
 
+    /// <summary>A node has said hello: it may have lost what it had. So nothing that it has said before counts any more.</summary>
+    public void Forget(NodeName node)
+    {
+        if (_mutation != CohortMutation.LostAckCounts) { _durable.Remove(node); }
+    }
+
     /// <summary>How far a node is durable; null: it has said nothing yet.</summary>
     public LogIndex? DurableOf(NodeName node) => _durable.TryGetValue(node, out LogIndex upTo) ? upTo : null;
 

@@ -7,6 +7,8 @@
 //   reign that ends.
 // - A node asks first whether it would be elected (pre-vote). That promises nothing, so a node that is cut off disturbs nobody.
 // - A voter votes for a candidate whose log ends nowhere before its own, once in a reign, and never below its promise.
+// - A node that has lost what it had, or is new, only learns: it neither votes nor stands. But a cohort has to begin: for a candidate whose
+//   log is empty all members have to vote, and those that learn may. All of their logs are empty then, so nothing is lost by that.
 // - A leader that has had no lease for some time says nothing more: followers that hear it, and are not heard, could else never elect.
 //
 // Contract with the driver
@@ -97,6 +99,8 @@ public sealed class Election
     /// <summary>Until then it votes for nobody, and does not stand.</summary>
     public long GrantUntilUs => _grantUntilUs;
 
+    private bool Learns => Ballot.Learns && _mutation != CohortMutation.LossForgotten;
+
     private long GrantUs => _mutation == CohortMutation.NoDrift ? _options.LeaseUs : _options.GrantUs;
 
     /// <summary>What is to be done, in this order. They are taken once.</summary>
@@ -121,6 +125,7 @@ public sealed class Election
         if (nowUs < _grantUntilUs && _mutation != CohortMutation.GrantIgnored) { return _grantUntilUs; }
         if (_standAtUs == long.MaxValue) { Rest(nowUs, view); }
         if (nowUs < _standAtUs) { return _standAtUs; }
+        if (Learns && view.Last != default) { return long.MaxValue; }
         BeginRound(nowUs, view.Last);
         return _roundUntilUs;
     }
@@ -138,7 +143,7 @@ public sealed class Election
         {
             throw new BrokenInvariantException($"R1: {leader} and {(State == ElectionState.Leads ? _self : Leader)} lead reign {reign}.");
         }
-        if (reign > Ballot.Promised) { Promise(new(reign, leader)); }
+        if (reign > Ballot.Promised) { Promise(new(reign, leader) { Learns = Ballot.Learns }); }
         End(nowUs);
         (State, Reign, Leader, _standAtUs) = (ElectionState.Follows, reign, leader, long.MaxValue);
         _highest = Reign.Max(_highest, reign);
@@ -163,7 +168,8 @@ public sealed class Election
             _ => ask.Last >= last,
         };
         bool mayPromise = ask.IsPre ? ask.Reign > Ballot.Promised : Ballot.MayPromise(ask.Reign, ask.From);
-        bool yes = !isGranted && isNewEnough && (mayPromise || _mutation == CohortMutation.PromiseIgnored);
+        bool mayVote = !Learns || ask.Last == default;
+        bool yes = !isGranted && isNewEnough && mayVote && (mayPromise || _mutation == CohortMutation.PromiseIgnored);
         if (yes && !ask.IsPre)
         {
             End(nowUs);
@@ -194,7 +200,7 @@ public sealed class Election
     /// <summary>The leader asks this node to lead.</summary>
     public void LeadTold(long nowUs, in Lead lead, LogIndex last)
     {
-        if (State == ElectionState.Leads || lead.Ends != Reign || lead.From != Leader || !Cohort.Has(_self)) { return; }
+        if (State == ElectionState.Leads || lead.Ends != Reign || lead.From != Leader || !Cohort.Has(_self) || Learns) { return; }
         _grantUntilUs = nowUs;
         _ends = lead.Ends;
         Stand(nowUs, Reign.Max(_highest, Ballot.Promised).Next, last);
@@ -218,6 +224,12 @@ public sealed class Election
             End(nowUs);
         }
     }
+
+    /// <summary>This node has to learn the log anew: what it has is of no use to the leader, and is about to be deleted.</summary>
+    public void BeginLearning() => Promise(Ballot with { Learns = true });
+
+    /// <summary>This node has all that was committed: it votes again.</summary>
+    public void Learned() => Promise(Ballot with { Learns = false });
 
     /// <summary>This leader ends its reign, by plan or because it cannot serve, and asks a follower to lead. It has given its lease back:
     /// no reply of this reign is let out any more.</summary>
@@ -256,7 +268,9 @@ public sealed class Election
 
     private void Count(long nowUs, LogIndex last)
     {
-        if (_yes.Count < Cohort.Majority - (_mutation == CohortMutation.MinorityCounts ? 1 : 0)) { return; }
+        bool founds = last == default && _mutation != CohortMutation.MinorityFounds;
+        int needed = founds ? Cohort.Voters.Length : Cohort.Majority;
+        if (_yes.Count < needed - (_mutation == CohortMutation.MinorityCounts ? 1 : 0)) { return; }
         if (State == ElectionState.Asks)
         {
             Stand(nowUs, _round, last);

@@ -7,6 +7,35 @@ using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Replication;
 
+/// <summary>A stretch of a log in which one process writes, and nothing is made void: it begins with the record of a reign, or of a
+/// world-line. Later ones are greater.</summary>
+/// <param name="Reign">The last reign whose record the log has; <see cref="Reign.None"/>: none, as of a shard without a cohort.</param>
+/// <param name="WorldLine">The timeline that the log is in.</param>
+public readonly record struct LogLine(Reign Reign, WorldLine WorldLine) : IComparable<LogLine>
+{
+    /// <inheritdoc />
+    public int CompareTo(LogLine other)
+    {
+        int byReign = Reign.CompareTo(other.Reign);
+        return byReign != 0 ? byReign : WorldLine.CompareTo(other.WorldLine);
+    }
+
+    /// <summary>Whether the first is before.</summary>
+    public static bool operator <(LogLine a, LogLine b) => a.CompareTo(b) < 0;
+
+    /// <summary>Whether the first is after.</summary>
+    public static bool operator >(LogLine a, LogLine b) => a.CompareTo(b) > 0;
+
+    /// <summary>Whether the first is before, or the same.</summary>
+    public static bool operator <=(LogLine a, LogLine b) => a.CompareTo(b) <= 0;
+
+    /// <summary>Whether the first is after, or the same.</summary>
+    public static bool operator >=(LogLine a, LogLine b) => a.CompareTo(b) >= 0;
+
+    /// <summary>The world-line, behind the reign if there is one: <c>5/2</c>.</summary>
+    public override string ToString() => (Reign == Reign.None ? "" : $"{Reign}/") + $"{WorldLine}";
+}
+
 /// <summary>How far a log goes: all bytes of the stream below an offset are there, and all versions up to one are closed there. Indexes of
 /// one history are ordered: neither goes back within a world-line, and a new one is later, although it keeps less. So is a new
 /// reign.</summary>
@@ -18,14 +47,16 @@ public readonly record struct LogIndex(WorldLine WorldLine, long Offset, Version
     /// <summary>The last reign whose record the log has; <see cref="Reign.None"/>: none, as of a shard without a cohort.</summary>
     public Reign Reign { get; init; }
 
+    /// <summary>The line that the log is in.</summary>
+    public LogLine Line => new(Reign, WorldLine);
+
     /// <summary>The last version closed, as a point of history.</summary>
     public WorldPoint Point => new(WorldLine, Closed);
 
     /// <inheritdoc />
     public int CompareTo(LogIndex other)
     {
-        int byLine = Reign.CompareTo(other.Reign);
-        if (byLine == 0) byLine = WorldLine.CompareTo(other.WorldLine);
+        int byLine = Line.CompareTo(other.Line);
         if (byLine != 0) return byLine;
         int byOffset = Offset.CompareTo(other.Offset);
         return byOffset != 0 ? byOffset : Closed.CompareTo(other.Closed);
@@ -50,7 +81,7 @@ public readonly record struct LogIndex(WorldLine WorldLine, long Offset, Version
     public static bool operator >=(LogIndex a, LogIndex b) => a.CompareTo(b) >= 0;
 
     /// <summary>World-line, version and offset: <c>2:17@4711</c>; behind the reign, if there is one: <c>5/2:17@4711</c>.</summary>
-    public override string ToString() => (Reign == Reign.None ? "" : $"{Reign}/") + $"{WorldLine}:{Closed}@{Offset}";
+    public override string ToString() => $"{Line}:{Closed}@{Offset}";
 }
 
 /// <summary>Where a world-line, or a reign, begins in a shard's log: what lies above, of those before, is void.</summary>
@@ -64,6 +95,9 @@ public readonly record struct LogBranch(WorldLine WorldLine, VersionNumber Versi
 
     /// <summary>The reign in which it begins.</summary>
     public Reign Reign { get; init; }
+
+    /// <summary>The line that begins.</summary>
+    public LogLine Line => new(Reign, WorldLine);
 
     /// <summary>The log's index when it has just begun.</summary>
     public LogIndex Index => new(WorldLine, Offset, Version) { Reign = Reign };

@@ -45,6 +45,15 @@ public abstract record ReceiverEffect
     /// it says that. Then forget it.</summary>
     public sealed record Append(ShipRequest.Piece Piece) : ReceiverEffect;
 
+    /// <summary>A follower's log: make void all that lies above the end of a version, durably; then call
+    /// <see cref="Slogger.Core.Cohorts.Follower.Rewound"/>.</summary>
+    /// <param name="To">The end of a version; null: of the last one that is closed.</param>
+    public sealed record Rewind(LogIndex? To) : ReceiverEffect;
+
+    /// <summary>A follower's node has learned all that was committed: it may vote again
+    /// (<see cref="Slogger.Core.Cohorts.Election.Learned"/>).</summary>
+    public sealed record Learned : ReceiverEffect;
+
     /// <summary>Forget all pieces that are kept.</summary>
     public sealed record Forget : ReceiverEffect;
 

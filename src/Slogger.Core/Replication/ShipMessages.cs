@@ -21,10 +21,9 @@ public abstract record ShipRequest(ShardId Stream, Sender Sender)
     /// <param name="Stream">The primary's shard.</param>
     /// <param name="Sender">Who ships.</param>
     /// <param name="From">Where it begins: what was sent before ends there.</param>
-    /// <param name="To">Where it ends. In a later world-line than its beginning: that begins there, and nothing else is in the
-    /// piece.</param>
-    /// <param name="Durable">Up to here the primary itself has its log durable. What lies beyond is not to be relied upon yet: a crash may
-    /// have the shard go on otherwise.</param>
+    /// <param name="To">Where it ends. In a later line than its beginning: that begins there, and nothing else is in the piece.</param>
+    /// <param name="Durable">Up to here the primary itself has its log durable; of a cohort, up to here a majority has. What lies beyond is
+    /// not to be relied upon yet: a crash may have the shard go on otherwise.</param>
     /// <param name="Cut">The newest cut that is recorded in the primary's SQL. Not what the shard has durable: a recovery may go back
     /// behind that.</param>
     /// <param name="SentUs">When, by the shipper's monotonic clock. Microseconds.</param>
@@ -34,9 +33,16 @@ public abstract record ShipRequest(ShardId Stream, Sender Sender)
         /// <summary>It holds nothing of the log.</summary>
         public bool IsHeartbeat => From == To;
 
-        /// <summary>It says that a world-line begins.</summary>
-        public bool IsBranch => From.WorldLine < To.WorldLine;
+        /// <summary>It says that a line begins.</summary>
+        public bool IsBranch => From.Line < To.Line;
     }
+
+    /// <summary>To a follower of a cohort: its log is the leader's up to here, and no further. It makes void all above, durably, and says
+    /// where it is (<see cref="ShipReplyKind.Welcome"/>).</summary>
+    /// <param name="Stream">The shard.</param>
+    /// <param name="Sender">Who ships.</param>
+    /// <param name="To">The end of a version.</param>
+    public sealed record Rewind(ShardId Stream, Sender Sender, LogIndex To) : ShipRequest(Stream, Sender);
 
     /// <summary>The shipper cannot go on with a life of the stream: its log does not reach back to it, or was never where that
     /// is.</summary>
@@ -95,4 +101,8 @@ public sealed record ShipReply(
     /// <summary>With <see cref="ShipReplyKind.NeedsSeed"/>: what the receiver lacks of the copy that it is being seeded with. Null: it is
     /// not being seeded (yet).</summary>
     public SeedAsk? Ask { get; init; }
+
+    /// <summary>With a follower's <see cref="ShipReplyKind.Welcome"/>: through which lines its log has passed, and where its last version
+    /// ends. Null: the receiver is no follower of a cohort.</summary>
+    public LogLines? Lines { get; init; }
 }

@@ -5,6 +5,10 @@
 // message says how far it *is* durable here, and the receiver takes nothing into its own log before that: a crash of this shard may have it
 // go on with other versions than were sent. So what the backup's log holds never has to be taken back but by a world-line that begins.
 //
+// To a follower of the shard's cohort the same is sent, and "durable" is what the cohort has committed. A follower takes pieces in at once.
+// Its log may hold what no majority had, of a leader before: it says through which lines its log has passed, and is told up to where it is
+// this one's. All above it rewinds before anything is sent to it.
+//
 // Contract with the caller
 // - Calls are serialised; the log is told of in order: Appended and Branched as it goes on, Synced when it is durable.
 // - Effects are performed in order. Tick comes at least every few milliseconds, and after Appended, Synced and CutRecorded.
@@ -57,6 +61,7 @@ public sealed class Shipper
     private LogIndex _backedUp;        // the paper's b-commit
     private WorldPoint _cut;
     private WorldPoint _cutSent;
+    private LogIndex _durableSent;
     private readonly Queue<LogIndex> _unconfirmed = new();   // ends of pieces that were sent, and are not durable here
     // the last version that the receiver can take in: with the piece that ends it, or a later one, durable here
     private VersionNumber _confirmed;
@@ -93,6 +98,12 @@ public sealed class Shipper
         (_start, _end, _durable, _cut, _began) = (start, end, end, cut, end.Offset);
     }
 
+    /// <summary>To a follower of a cohort: where the log's own beginning is, as the beginning of its first line.</summary>
+    public LogBranch First { get; init; }
+
+    /// <summary>To a follower of a cohort: what that has committed when this begins.</summary>
+    public LogIndex Committed { init => _durable = value; }
+
     /// <summary>What it is doing.</summary>
     public ShipperState State { get; private set; }
 
@@ -121,7 +132,7 @@ public sealed class Shipper
     {
         ShipperState.Detached or ShipperState.Deposed or ShipperState.AwaitsSeed => null,
         // Before the first answer: all that there is.
-        _ => Math.Max(_start, _backedUp.WorldLine < _end.WorldLine && BranchAfter(_backedUp.WorldLine) is { } branch
+        _ => Math.Max(_start, _backedUp.Line < _end.Line && BranchAfter(_backedUp.Line) is { } branch
             ? Math.Min(branch.Offset, _backedUp.Offset) : _backedUp.Offset),
     };
 
@@ -131,10 +142,10 @@ public sealed class Shipper
     /// <summary>The log is durable up to here.</summary>
     public void Synced(LogIndex durable) => _durable = LogIndex.Max(_durable, durable);
 
-    /// <summary>A world-line has begun in the log, durably: what it held above is void.</summary>
+    /// <summary>A line has begun in the log, durably: what it held above is void.</summary>
     public void Branched(LogBranch branch)
     {
-        if (_branches.Count > 0 && _branches[^1].WorldLine >= branch.WorldLine) return;
+        if (_branches.Count > 0 && _branches[^1].Line >= branch.Line) return;
         _branches.Add(branch);
         _start = Math.Min(_start, branch.Offset);
         Appended(branch.Index);
@@ -232,16 +243,30 @@ public sealed class Shipper
     private void Welcome(ShipReply reply, long nowUs, List<ShipperEffect> effects)
     {
         LogIndex at = reply.Received;
-        // A log that goes further than this one, in its own world-line or in one that this log does not know, is of another history.
-        bool isKnown = at.WorldLine == _end.WorldLine ? at <= _end : at.WorldLine < _end.WorldLine && BranchAfter(at.WorldLine) is not null;
         Generation = reply.Generation;
+        if (reply.Lines is { } theirs)
+        {
+            // A follower's: what lies above the last place at which the two agree, no majority had.
+            if (Lines.AgreesWith(theirs) is not { } agreed)
+            {
+                AwaitSeed(SeedFor($"its log ends at {theirs.End}, and has nothing in common with this one ({_end})"), effects);
+                return;
+            }
+            if (agreed != theirs.End)
+            {
+                effects.Add(new ShipperEffect.Send(new ShipRequest.Rewind(_stream, _self, agreed)));
+                return;
+            }
+        }
+        // A log that goes further than this one, in its own line or in one that this log does not know, is of another history.
+        bool isKnown = at.Line == _end.Line ? at <= _end : at.Line < _end.Line && BranchAfter(at.Line) is not null;
         if (!isKnown)
         {
             AwaitSeed(SeedFor($"the backup's log ends at {at}, where this shard's never was ({_end})"), effects);
             return;
         }
 
-        if (_branches.Count >= LogBranch.KeptMax && at.WorldLine < _branches[0].WorldLine)
+        if (_branches.Count >= LogBranch.KeptMax && at.Line < _branches[0].Line)
         {
             AwaitSeed(SeedFor($"the backup's log ends at {at}, more than {LogBranch.KeptMax} world-lines ago"), effects);
             return;
@@ -260,7 +285,7 @@ public sealed class Shipper
         }
 
         (State, _hasAnswered) = (ShipperState.Shipping, true);
-        (_cutSent, _backTo) = (default, default);
+        (_cutSent, _durableSent, _backTo) = (default, default, default);
         _backedUp = reply.Durable;
         Learn(reply);
         if (_mutation != ShipMutation.ResendForgotten || _sent < at) GoBack(at, nowUs);
@@ -331,7 +356,7 @@ public sealed class Shipper
             if (_inFlight.Count == 0) _progressUs = nowUs;
             Send(from, to, nowUs, effects);
             isSaid = true;
-            long bytes = to.WorldLine == from.WorldLine ? to.Offset - from.Offset : 0;
+            long bytes = to.Line == from.Line ? to.Offset - from.Offset : 0;
             _inFlight.Enqueue((to, bytes));
             _inFlightBytes += bytes;
             _sent = to;
@@ -339,13 +364,14 @@ public sealed class Shipper
 
         // Idle shards speak too: the watermark is the least of what is known of all streams. What is durable here is news only with a cut:
         // until then the receiver could not count it, and it takes in both at once.
-        bool isNews = Cut > _cutSent || (_owesDurable && Confirm() >= _cutSent.Version);
+        bool isNews = Cut > _cutSent || (_owesDurable && Confirm() >= _cutSent.Version)
+            || (_options.TellsDurable && Durable > _durableSent);
         if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
     }
 
     // Ends of versions behind nothing new are of no use before there is a cut; they go with that.
     private bool MayWait(in LogIndex from, in LogIndex to, long nowUs) =>
-        to.Offset == from.Offset && to.WorldLine == from.WorldLine && Cut <= _cutSent && nowUs - _sentUs < _options.HeartbeatUs;
+        to.Offset == from.Offset && to.Line == from.Line && Cut <= _cutSent && nowUs - _sentUs < _options.HeartbeatUs;
 
     private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;
 
@@ -353,7 +379,7 @@ public sealed class Shipper
 
     private void Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects)
     {
-        (_sentUs, _cutSent) = (nowUs, Cut);
+        (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
         if (to != from) _unconfirmed.Enqueue(to);
         _owesDurable = Confirm() < _cutSent.Version;
         effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs)));
@@ -374,13 +400,13 @@ public sealed class Shipper
     private LogIndex? EndOfNext(IShippedLog log)
     {
         // What is durable here the receiver takes in at once; together with what is not it would wait for that.
-        if (_sent.WorldLine == _end.WorldLine) return _sent < _end
+        if (_sent.Line == _end.Line) return _sent < _end
             ? log.EndOfPiece(_sent, _sent < _durable ? _durable : _end, _options.PieceBytesMax) : _sent;
-        // Nothing that a later world-line has made void is sent any more; what it keeps of this one is, and then its beginning.
-        if (BranchAfter(_sent.WorldLine) is not { } branch) return null;
+        // Nothing that a later line has made void is sent any more; what it keeps of this one is, and then its beginning.
+        if (BranchAfter(_sent.Line) is not { } branch) return null;
         if (_sent.Offset <= branch.Offset && _sent.Closed < branch.Version)
         {
-            LogIndex limit = new(_sent.WorldLine, branch.Offset, branch.Version);
+            LogIndex limit = _sent with { Offset = branch.Offset, Closed = branch.Version };
             if (log.EndOfPiece(_sent, limit, _options.PieceBytesMax) is not { } kept) return null;
             if (kept != _sent) return kept;
         }
@@ -388,10 +414,13 @@ public sealed class Shipper
         return branch.Index;
     }
 
-    private LogBranch? BranchAfter(WorldLine line)
+    // Of a log that has passed through more lines than it remembers, those that it remembers.
+    private LogLines Lines => new(_branches.Count >= LogBranch.KeptMax ? [.. _branches] : [First, .. _branches], _end);
+
+    private LogBranch? BranchAfter(LogLine line)
     {
         foreach (LogBranch b in _branches)
-            if (b.WorldLine > line) return b;
+            if (b.Line > line) return b;
         return null;
     }
 

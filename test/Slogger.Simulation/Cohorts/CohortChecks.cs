@@ -62,6 +62,24 @@ internal sealed class CohortChecks(CohortWorld world)
         }
     }
 
+    /// <summary>R4: a follower's store executes versions. Who has executed what is not committed would have to take it back.</summary>
+    public void OnExecuted(CohortNode node, ReadOnlySpan<CohortEntry> log)
+    {
+        for (int i = 0; i < log.Length; i++)
+        {
+            if (i >= _history.Count || _history[i] != log[i])
+            {
+                throw new SimException($"R4: {node.Name} executes {log[i]} as version {i + 1}, which is not committed.");
+            }
+        }
+    }
+
+    /// <summary>A node has lost its disk, and with that what it has promised.</summary>
+    public void OnLost(CohortNode node)
+    {
+        foreach ((NodeName, Reign) vote in _votes.Keys.Where(v => v.Voter == node.Name).ToList()) { _votes.Remove(vote); }
+    }
+
     /// <summary>A node promises a reign to one node.</summary>
     public void OnPromise(CohortNode voter, Ballot ballot)
     {

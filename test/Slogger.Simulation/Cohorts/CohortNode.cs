@@ -1,32 +1,13 @@
 // A node: what its disk keeps, what is in memory, and the driver of the machines.
-using System.Collections.Immutable;
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
-using Slogger.Core.Versions;
-using Slogger.Core.WorldLines;
 
 namespace Slogger.Simulation.Cohorts;
 
-/// <summary>A version in a log, or the record that begins a reign.</summary>
-/// <param name="Reign">In which it was made.</param>
-/// <param name="Id">Unique: two logs that hold it at one place agree on it.</param>
-internal readonly record struct CohortEntry(Reign Reign, long Id);
-
 internal sealed class CohortNode
 {
-    /// <summary>A log.</summary>
-    private sealed record Log(ImmutableArray<CohortEntry> Entries)
-    {
-        public LogIndex Index => UpTo(Entries.Length);
-
-        public LogIndex UpTo(int count) => count == 0 ? default
-            : new(s_line, count, new VersionNumber(count)) { Reign = Entries[count - 1].Reign };
-
-        public int Common(ReadOnlySpan<CohortEntry> other) => Entries.AsSpan().CommonPrefixLength(other);
-    }
-
-    private static readonly WorldLine s_line = new(1);
+    private static readonly ShipperOptions s_options = new() { PieceBytesMax = 8, HeartbeatUs = 10_000, ResendUs = 60_000 };
     private readonly CohortWorld _world;
     private readonly double _rate;              // of its clock
     private readonly long _offsetUs;
@@ -34,16 +15,17 @@ internal sealed class CohortNode
 
     // What its disk keeps.
     private Ballot _ballot;
-    private Log _disk = new([]);
+    private CohortLog _disk = CohortLog.Empty;
     private long _diskUs = 1_000;
+    private CohortLog _lost = CohortLog.Empty;  // what it had before it lost its disk
 
     // What is in memory.
-    private Log _log = new([]);
+    private CohortLog _log = CohortLog.Empty;
     private Election? _election;
+    private Follower? _follower;
     private LeaderLease? _lease;
     private CommitRule? _rule;
-    private int _commit;                        // that it knows of
-    private long _echoUs;                       // of its leader
+    private readonly Dictionary<CohortNode, (Shipper Machine, long Life)> _shippers = [];
     private Ask _asked;
     private bool _isSyncing;
     private bool _isStopped;
@@ -72,15 +54,17 @@ internal sealed class CohortNode
 
     public override string ToString() => _election is null ? $"{Name} is dead"
         : $"{Name} {_election.State} in reign {_election.Reign}, promised {_ballot.Promised}, log {_disk.Index}/{_log.Index}, "
-            + $"commit {_commit}";
+            + $"{(_ballot.Learns ? "learns" : "votes")}";
 
     /// <summary>A process begins.</summary>
     public void Start()
     {
         _life++;
         _log = _disk;
-        (_lease, _rule, _commit, _echoUs, _isSyncing, _isStopped) = (null, null, 0, 0, false, false);
+        (_lease, _rule, _isSyncing, _isStopped) = (null, null, false, false);
         _waiting.Clear();
+        _shippers.Clear();
+        Follow();
         _election = new(Name, _world.Cohort, _ballot, ClockUs, _world.Options, most => _world.Random.NextInt64(Math.Max(1, most)),
             _world.Settings.Mutation);
         Turn(_life);
@@ -99,6 +83,21 @@ internal sealed class CohortNode
             if (!IsAlive) { Start(); }
         });
     }
+
+    /// <summary>kill -9, and its disk is lost: it starts with an empty one.</summary>
+    public void LoseDisk()
+    {
+        if (!IsAlive) { return; }
+        _world.Count("disks lost");
+        _world.Note(this, "loses its disk");
+        (_lost, _disk, _ballot) = (_disk, CohortLog.Empty, new() { Learns = true });
+        _world.Checks.OnLost(this);
+        HeardLast = null;
+        Kill();
+    }
+
+    /// <summary>Whether it has lost what it had, and has yet to learn it.</summary>
+    public bool Learns => _ballot.Learns;
 
     /// <summary>It does nothing for a while, as with SIGSTOP; its clock goes on.</summary>
     public void Stop(long forUs)
@@ -152,6 +151,12 @@ internal sealed class CohortNode
 
     private NodeView View => new(_log.Index, StoreFollows: true, IsBehind: false);
 
+    private void Follow()
+    {
+        _follower = new(new() { Shard = CohortLog.Shard, History = CohortLog.History, Lines = _disk.Lines, Learns = _ballot.Learns },
+            _world.Settings.Mutation);
+    }
+
     // The node's own time: each few milliseconds, and by itself.
     private void Turn(long life)
     {
@@ -173,21 +178,34 @@ internal sealed class CohortNode
         if (!Leads) { return; }
         if (_world.Random.Next(2) == 0) { Append(); }
         if (_world.Random.Next(4) == 0) { Read(); }
-        Beat();
+        Ship();
     }
 
     private void Append()
     {
-        _log = new(_log.Entries.Add(new(_election!.Reign, _world.Checks.NextId())));
+        _log = _log.Add(new CohortEntry(_election!.Reign, _world.Checks.NextId()));
         Sync();
     }
 
-    private void Beat()
+    private void Ship()
     {
-        var beat = (_election!.Reign, Log: _log.Entries, Commit: _commit, SentUs: ClockUs);
-        foreach (CohortNode other in _world.Nodes.Where(n => n != this))
+        foreach ((CohortNode to, (Shipper machine, long _)) in _shippers)
         {
-            _world.Send(this, other, to => to.OnBeat(this, beat.Reign, beat.Log, beat.Commit, beat.SentUs));
+            machine.Appended(_log.Index);
+            if (_rule!.Commit is { } commit) { machine.Synced(commit); }
+            List<ShipperEffect> effects = [];
+            machine.Tick(ClockUs, _log, effects);
+            Say(to, effects);
+        }
+    }
+
+    private void Say(CohortNode to, List<ShipperEffect> effects)
+    {
+        long life = _life;
+        foreach (ShipRequest request in effects.OfType<ShipperEffect.Send>().Select(e => e.Request))
+        {
+            CohortLog log = _log;
+            _world.Send(this, to, node => node.OnShipped(this, life, request, log));
         }
     }
 
@@ -213,53 +231,32 @@ internal sealed class CohortNode
         if (_isSyncing || _disk == _log) { return; }
         _isSyncing = true;
         long life = _life;
-        Log log = _log;
+        CohortLog log = _log;
         _world.After(100 + _world.Random.NextInt64(Math.Max(1, _diskUs)), () =>
         {
             if (life != _life) { return; }
-            (_isSyncing, _disk) = (false, log);
-            Do(OnDurable);
+            _isSyncing = false;
+            Keep(log);
+            Do(() =>
+            {
+                Sync();
+                if (Leads) { Counts(this, log.Index); }
+            });
         });
     }
 
-    private void OnDurable()
+    private void Counts(CohortNode node, LogIndex durable)
     {
-        Sync();
-        // What was made void meanwhile is not there to be durable.
-        if (Leads) { Counts(Name, Durable); }
-        else if (_election!.Leader is { } leader && leader != Name) { Acknowledge(leader, _election.Reign); }
+        if (!_rule!.Durable(node.Name, durable)) { return; }
+        _world.Checks.OnCommitted(this, _log.Entries.AsSpan()[..(int)_rule.Commit!.Value.Offset], _election!.Reign);
     }
 
-    // So much of its log its disk has.
-    private LogIndex Durable => _disk.UpTo(_disk.Common(_log.Entries.AsSpan()));
+    // ---- A follower ----
 
-    // Both carry all that there is to say, so a later one makes up for one that was lost.
-    private void Acknowledge(NodeName leader, Reign reign)
+    private void OnShipped(CohortNode from, long life, ShipRequest request, CohortLog log)
     {
-        LogIndex durable = Durable;
-        long echo = _echoUs;
-        CohortNode to = _world.Nodes.First(n => n.Name == leader);
-        _world.Send(this, to, node => node.OnAcknowledged(Name, reign, durable, echo));
-    }
-
-    private void OnAcknowledged(NodeName from, Reign reign, LogIndex durable, long echoUs)
-    {
-        if (!Leads || _election!.Reign != reign) { return; }
-        _lease!.Echoed(from, echoUs, ClockUs);
-        Counts(from, durable);
-    }
-
-    private void Counts(NodeName node, LogIndex durable)
-    {
-        if (!_rule!.Durable(node, durable)) { return; }
-        _commit = (int)_rule.Commit!.Value.Offset;
-        _world.Checks.OnCommitted(this, _log.Entries.AsSpan()[.._commit], _election!.Reign);
-    }
-
-    private void OnBeat(CohortNode from, Reign reign, ImmutableArray<CohortEntry> log, int commit, long sentUs)
-    {
-        Reign before = _election!.Reign;
-        if (!_election.Heard(ClockUs, reign, from.Name))
+        Reign reign = new(request.Sender.Epoch);
+        if (!_election!.Heard(ClockUs, reign, from.Name))
         {
             Reign promised = _ballot.Promised;
             _world.Send(this, from, node => node.OnRefused(promised));
@@ -267,31 +264,107 @@ internal sealed class CohortNode
         }
         HeardLast = (ClockUs, reign);
         if (!Perform()) { return; }
-        if (before != reign) { _echoUs = 0; }
-        _echoUs = Math.Max(_echoUs, sentUs);
-        Take(log);
-        // Its commit is of the log that it sent: an older message knows less.
-        _commit = Math.Max(_commit, Math.Min(commit, _log.Common(log.AsSpan())));
-        Acknowledge(from.Name, reign);
-        Sync();
+        List<ReceiverEffect> effects = [];
+        _follower!.Received(request, effects);
+        Perform(from, life, log, effects);
+    }
+
+    private void Perform(CohortNode leader, long leaderLife, CohortLog log, List<ReceiverEffect> effects)
+    {
+        for (int i = 0; i < effects.Count; i++)
+        {
+            switch (effects[i])
+            {
+                case ReceiverEffect.Reply { Message: var reply }:
+                    long own = _life;
+                    _world.Send(this, leader, node => node.OnReplied(this, own, leaderLife, reply));
+                    break;
+                case ReceiverEffect.Append { Piece: { IsBranch: true } piece }:
+                    _log = _log.Begin(new(piece.To.WorldLine, piece.To.Closed, piece.To.Offset) { Reign = piece.To.Reign });
+                    // A new file, whose header is synced with all that lies before.
+                    _disk = _log;
+                    break;
+                case ReceiverEffect.Append { Piece: var piece }:
+                    _log = _log.Add(log.Entries.AsSpan()[(int)piece.From.Offset..(int)piece.To.Offset]);
+                    break;
+                case ReceiverEffect.Rewind { To: null }:
+                    _disk = _log;
+                    _follower!.Rewound(_log.Lines, effects);
+                    break;
+                case ReceiverEffect.Rewind { To: { } to }:
+                    _world.Count("made void");
+                    _disk = _log = _log.RewindTo(to);
+                    _follower!.Rewound(_log.Lines, effects);
+                    break;
+                case ReceiverEffect.Sync { Ticket: var ticket }:
+                    SyncFor(ticket.Log, leader, leaderLife);
+                    break;
+                case ReceiverEffect.Apply { To: var to }:
+                    _world.Checks.OnExecuted(this, _log.Entries.AsSpan()[..(int)to.Version.Number]);
+                    break;
+                case ReceiverEffect.Learned:
+                    _world.Count("learned");
+                    _election!.Learned();
+                    if (!Perform()) { return; }
+                    break;
+            }
+        }
+    }
+
+    private void SyncFor(LogIndex upTo, CohortNode leader, long leaderLife)
+    {
+        long life = _life;
+        CohortLog log = _log;
+        _world.After(100 + _world.Random.NextInt64(Math.Max(1, _diskUs)), () =>
+        {
+            if (life != _life) { return; }
+            Keep(log);
+            Do(() =>
+            {
+                List<ReceiverEffect> effects = [];
+                _follower!.Synced(upTo, effects);
+                Perform(leader, leaderLife, _log, effects);
+            });
+        });
+    }
+
+    // Unless it was rewound meanwhile, or more is durable by now.
+    private void Keep(CohortLog log)
+    {
+        if (_log.Begins.AsSpan().StartsWith(log.Begins.AsSpan()) && _log.Entries.AsSpan().StartsWith(log.Entries.AsSpan())
+            && log.Index > _disk.Index)
+        {
+            _disk = log;
+        }
+    }
+
+    // ---- Its leader ----
+
+    // A link is of two processes: what one of before has said is lost with it.
+    private void OnReplied(CohortNode from, long itsLife, long ownLife, ShipReply reply)
+    {
+        if (!Leads || ownLife != _life || new Reign(reply.Newest.Epoch) > _election!.Reign
+            || !_shippers.TryGetValue(from, out (Shipper Machine, long Life) to) || itsLife < to.Life) { return; }
+        bool isNews = itsLife > to.Life;
+        if (isNews) { _shippers[from] = (to.Machine, itsLife); }
+        List<ShipperEffect> effects = [];
+        if (isNews)
+        {
+            to.Machine.Disconnected();
+            to.Machine.Connected(ClockUs, effects);
+            _rule!.Forget(from.Name);
+        }
+        to.Machine.Replied(reply, ClockUs, effects);
+        Say(from, effects);
+        if (isNews || reply.Newest.Epoch != _election.Reign.Number) { return; }
+        if (reply.EchoUs > 0) { _lease!.Echoed(from.Name, reply.EchoUs, ClockUs); }
+        if (reply.Durable.Reign == _election.Reign) { Counts(from, reply.Durable); }
     }
 
     private void OnRefused(Reign promised)
     {
         _election!.Refused(ClockUs, promised);
         Perform();
-    }
-
-    // This log becomes as the leader's: what it has otherwise is void. An older message of the same leader has less.
-    private void Take(ImmutableArray<CohortEntry> log)
-    {
-        int common = _log.Common(log.AsSpan());
-        if (common == log.Length) { return; }
-        // A piece of it.
-        log = log[..Math.Min(log.Length, common + 1 + _world.Random.Next(8))];
-        if (_commit > common) { throw new SimException($"R4: {Name} has executed {_commit} versions, and {common} of them are kept."); }
-        if (common < _log.Entries.Length) { _world.Count("made void"); }
-        _log = new(log);
     }
 
     /// <summary>Performs what the election asks for, in order. False: the process died in between.</summary>
@@ -332,6 +405,8 @@ internal sealed class CohortNode
                 case ElectionEffect.StepDown:
                     _world.Count("stepped down");
                     (_lease, _rule) = (null, null);
+                    _shippers.Clear();
+                    Follow();
                     break;
             }
             _world.Note(this, $"{effect}");
@@ -345,9 +420,18 @@ internal sealed class CohortNode
         _world.Checks.OnBegins(this, reign, _log.Entries.AsSpan());
         _lease = new(Name, _world.Cohort, _world.Options.LeaseUs, ClockUs, _world.Settings.Mutation);
         _rule = new(reign, _world.Cohort, _world.Settings.Mutation);
-        // Its record.
-        Append();
-        Beat();
+        // Its record: durable at once, with all that lies before.
+        _disk = _log = _log.Begin(new(_log.Lines.End.WorldLine, _log.Lines.End.Closed, _log.Lines.End.Offset) { Reign = reign });
+        foreach (CohortNode other in _world.Nodes.Where(n => n != this))
+        {
+            var machine = new Shipper(CohortLog.Shard, new Sender(default, reign.Number, _life), CohortLog.History,
+                _log.Lines.Begins[1..], 0, _log.Index, default, s_options) { First = _log.Lines.Begins[0], Committed = default };
+            _shippers[other] = (machine, -1);
+            List<ShipperEffect> effects = [];
+            machine.Connected(ClockUs, effects);
+            Say(other, effects);
+        }
+        Counts(this, _log.Index);
     }
 
     private void OnAsk(Ask ask)
@@ -377,6 +461,6 @@ internal sealed class CohortNode
         if (HeardLast is { } heard && heard.Reign <= reign) { HeardLast = null; }
     }
 
-    /// <summary>How much of the beginning of a log its disk has.</summary>
-    public int DurableOf(ReadOnlySpan<CohortEntry> log) => _disk.Common(log);
+    /// <summary>How much of the beginning of a log its disk has, or had.</summary>
+    public int DurableOf(ReadOnlySpan<CohortEntry> log) => Math.Max(_disk.Common(log), _lost.Common(log));
 }

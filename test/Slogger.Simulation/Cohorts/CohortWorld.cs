@@ -1,7 +1,7 @@
 // A cohort of nodes that elect a leader and replicate its log, in seeded cases: messages that are lost, late, doubled or cut off in one
 // direction, processes that die or stop for a while, disks that are slow, clocks that run apart. The nodes run Slogger.Core's machines.
 //
-// What a store holds, and how pieces of a log travel, is left out: a message carries the leader's log, and the log is a list of versions.
+// A log is a list of versions, and a store is how far it has executed them. A node whose disk is lost has its log from the first version on.
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 
@@ -122,8 +122,12 @@ internal sealed class CohortWorld
     {
         if (!IsTrouble) { return; }
         CohortNode node = Random.Next(2) == 0 ? Nodes.FirstOrDefault(n => n.Leads) ?? Any() : Any();
-        switch (Random.Next(10))
+        switch (Random.Next(11))
         {
+            // One at a time: a cohort of three stands the loss of one.
+            case 10 when Nodes.All(n => !n.Learns):
+                node.LoseDisk();
+                break;
             case 0 or 1:
                 node.Kill();
                 break;
@@ -188,7 +192,7 @@ internal sealed class CohortWorld
     {
         _cut.Clear();
         foreach (CohortNode node in Nodes) { node.Revive(); }
-        if (Random.Next(2) == 0 && Nodes.FirstOrDefault(n => n.Leads) is { } leader)
+        if (Random.Next(2) == 0 && Nodes.All(n => !n.Learns) && Nodes.FirstOrDefault(n => n.Leads) is { } leader)
         {
             CutOff(leader, outward: false, inward: true);
             Count("a deaf leader");

@@ -17,7 +17,8 @@ public class CohortTests
             Assert.True(broken is null, $"seed {seed}: {broken}");
             happened.UnionWith(world.Happened.Keys);
         }
-        string[] all = ["commits", "made void", "reigns", "strong reads", "handed over", "a deaf leader", "stepped down", "cut apart"];
+        string[] all = ["commits", "made void", "reigns", "strong reads", "handed over", "a deaf leader", "stepped down", "cut apart",
+            "disks lost", "learned"];
         Assert.Empty(all.Except(happened));
     }
 
@@ -37,6 +38,11 @@ public class CohortTests
     [InlineData((int)CohortMutation.MinorityCounts, "R1|R2|R3", 2000)]
     [InlineData((int)CohortMutation.GoesOnAfterLead, "R5|R1", 4000)]
     [InlineData((int)CohortMutation.NeverSilent, "R10", 2000)]
+    [InlineData((int)CohortMutation.AckBeforeSync, "R1|R2|R3|R4", 2000)]
+    [InlineData((int)CohortMutation.AppliesUncommitted, "R4", 2000)]
+    [InlineData((int)CohortMutation.LossForgotten, "R1|R2|R4", 2000)]
+    [InlineData((int)CohortMutation.LostAckCounts, "R1|R2|R3|R4", 8000)]
+    [InlineData((int)CohortMutation.MinorityFounds, "R1|R2|R4", 4000)]
     public void Rule_IsOff_IsCaught(int mutation, string by, int seeds)
     {
         for (int seed = 1; seed <= seeds; seed++)

@@ -2,10 +2,8 @@
 // writes in a line, its leader; all others copy. So two logs that have a position of the same line are the same below it (what Raft calls
 // log matching), and the last line that both have passed through says up to where they are.
 using System.Collections.Immutable;
-using Slogger.Core.Identities;
-using Slogger.Core.Replication;
 
-namespace Slogger.Core.Cohorts;
+namespace Slogger.Core.Replication;
 
 /// <summary>A log, as its lines.</summary>
 /// <param name="Begins">Where each line begins that the log still has something of, in order; the first at the log's own beginning. At
@@ -22,13 +20,11 @@ public sealed record LogLines(ImmutableArray<LogBranch> Begins, LogIndex End)
             LogBranch line = Begins[mine];
             for (int theirs = other.Begins.Length - 1; theirs >= 0; theirs--)
             {
-                if (IsSame(other.Begins[theirs], line)) { return LogIndex.Min(EndOf(mine), other.EndOf(theirs)); }
+                if (other.Begins[theirs].Line == line.Line) { return LogIndex.Min(EndOf(mine), other.EndOf(theirs)); }
             }
         }
         return null;
     }
-
-    private static bool IsSame(in LogBranch a, in LogBranch b) => a.Reign == b.Reign && a.WorldLine == b.WorldLine;
 
     private LogIndex EndOf(int line) => line == Begins.Length - 1 ? End
         : Begins[line].Index with { Offset = Begins[line + 1].Offset, Closed = Begins[line + 1].Version };

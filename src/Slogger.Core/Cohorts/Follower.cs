@@ -1,0 +1,270 @@
+// The follower's half of a cohort's replication: what goes into its log, what it tells the leader, and how far its store may go.
+//
+// What Receiver does for another site this does for the same shard, under other rules:
+// - A piece is appended at once, and made durable at once. So the leader's disk and this one work at the same time, and what a majority has
+//   counts (CommitRule). A log may so hold what no majority ever had. The next leader has that made void (Rewind).
+// - A log takes a line's beginning only when it has all that lies below it. Else a short log of a newer line would win an election against a
+//   long one that holds what was committed.
+// - The store goes to what is committed, and to nothing else. So nothing that it has executed is ever void (R4).
+// - A node that has lost what it had told a leader is none that may vote, until it has all that was committed since. It learns.
+//
+// Contract with the driver
+// - Calls are serialised, effects performed in order. A message is given to Election.Heard first: if that says no, it does not come here.
+// - A Rewind is durable before Rewound is called. A line that begins is durable before anything behind it is appended.
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Core.Cohorts;
+
+/// <summary>What a follower begins with.</summary>
+public sealed record FollowerStart
+{
+    /// <summary>The shard.</summary>
+    public required ShardId Shard { get; init; }
+
+    /// <summary>The history of the log; null: there is none, it has to be copied.</summary>
+    public StreamHistory? History { get; init; }
+
+    /// <summary>The log, durable all of it. Of no meaning without one.</summary>
+    public LogLines? Lines { get; init; }
+
+    /// <summary>Which life of the log: each copy begins another.</summary>
+    public long Generation { get; init; }
+
+    /// <summary>The store can be brought to no version before this one: its copy holds parts of those before.</summary>
+    public WorldPoint Floor { get; init; }
+
+    /// <summary>Where the store is.</summary>
+    public WorldPoint Applied { get; init; }
+
+    /// <summary>Whether the node only learns (<see cref="Ballot.Learns"/>).</summary>
+    public bool Learns { get; init; }
+
+    /// <summary>Whether operations are answered before they are committed: then the store goes no further than the recorded cut. Behind
+    /// that another shard's recovery may go back.</summary>
+    public bool RepliesEarly { get; init; }
+
+    /// <summary>Without a log: what there is on the disk of a copy.</summary>
+    public SeedPart Copy { get; init; }
+
+    /// <summary>A copy that came whole, and was not what it should be; null: none.</summary>
+    public string? BadCopy { get; init; }
+
+    /// <summary>How much of a copy may be lost by a crash, and has to come again. Bytes.</summary>
+    public long CopySyncBytes { get; init; } = 4L << 20;
+}
+
+/// <summary>Follows one shard's leaders. Not thread-safe. Source: design, replicated shards, 4.2, 4.3 and 4.6.</summary>
+public sealed class Follower
+{
+    private readonly FollowerStart _start;
+    private readonly CohortMutation _mutation;
+    private readonly SeedReceiver? _seeding;
+    private LogLines? _lines;          // as of the last rewind
+    private Sender? _current;
+    private bool _isWelcoming;         // nothing has come since it said where it is
+    private bool _isRewinding;
+    private LogIndex _received;
+    private LogIndex _durable;
+    private LogIndex _commit;          // that it knows of
+    private LogIndex? _learnsTo;
+    private bool _learns;
+    private WorldPoint _cut;
+    private WorldPoint _applyTo;
+    private long _echoUs;
+    private bool _isSyncing;
+
+    /// <summary>Begins with what the disk holds.</summary>
+    public Follower(FollowerStart start)
+        : this(start, CohortMutation.None)
+    {
+    }
+
+    internal Follower(FollowerStart start, CohortMutation mutation)
+    {
+        (_start, _mutation, _lines, _learns, _applyTo) = (start, mutation, start.Lines, start.Learns, start.Applied);
+        if (start.Lines is { } lines) { _received = _durable = lines.End; }
+        if (!HasLog) { _seeding = new(start.Generation, start.Copy, start.BadCopy, start.CopySyncBytes, ShipMutation.None); }
+    }
+
+    /// <summary>Whether there is a log to go on with.</summary>
+    public bool HasLog => _start.History is not null;
+
+    /// <summary>The last version that it knows to be committed, and has.</summary>
+    public LogIndex Commit => LogIndex.Min(_commit, _durable);
+
+    /// <summary>The newest recorded cut that the leader has told.</summary>
+    public WorldPoint Cut => _cut;
+
+    /// <summary>Up to where the log is durable.</summary>
+    public LogIndex Durable => _durable;
+
+    /// <summary>Up to where the log is the leader's.</summary>
+    public LogIndex ReceivedUpTo => _received;
+
+    /// <summary>The copy that it is being given, and how much of it was written; null: there is none (yet).</summary>
+    public (Seed Of, long HasBytes)? Copy => _seeding is { Seed: { } seed } seeding ? (seed, seeding.HasBytes) : null;
+
+    /// <summary>First of all: what a process before has left undone.</summary>
+    public void Begin(List<ReceiverEffect> effects) => _seeding?.SyncIfDue(effects);
+
+    /// <summary>A sync of the copy has ended.</summary>
+    public void CopySynced(in SeedTicket ticket, List<ReceiverEffect> effects) => _seeding?.Synced(ticket, effects);
+
+    /// <summary>The disk has refused to write or sync the copy.</summary>
+    public void CopyRefused(in SeedPart part, List<ReceiverEffect> effects) => _seeding?.Refused(part, effects);
+
+    /// <summary>The leader says something.</summary>
+    /// <exception cref="BrokenInvariantException">R4: it would make void what was committed.</exception>
+    public void Received(ShipRequest request, List<ReceiverEffect> effects)
+    {
+        switch (request)
+        {
+            case ShipRequest.Hello hello: Greeted(hello, effects); break;
+            case ShipRequest.Rewind rewind: GoBack(rewind, effects); break;
+            case ShipRequest.Piece piece: Take(piece, effects); break;
+            case ShipRequest.WantsSeed wanted when wanted.Generation == _start.Generation && HasLog:
+                effects.Add(new ReceiverEffect.Reseed("the leader's log does not reach back to where this one ends"));
+                break;
+            case ShipRequest.Copied copied when _seeding is { } seeding:
+                seeding.Take(copied.Chunk, effects);
+                effects.Add(Say(ShipReplyKind.NeedsSeed));
+                break;
+        }
+    }
+
+    /// <summary>The log has been rewound.</summary>
+    /// <param name="lines">What it is now.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void Rewound(LogLines lines, List<ReceiverEffect> effects)
+    {
+        (_lines, _received, _durable, _isRewinding) = (lines, lines.End, lines.End, false);
+        effects.Add(Say(ShipReplyKind.Welcome));
+    }
+
+    /// <summary>A sync has ended.</summary>
+    /// <param name="upTo">What it has made durable.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void Synced(LogIndex upTo, List<ReceiverEffect> effects)
+    {
+        _isSyncing = false;
+        // What was rewound meanwhile is not there to be durable.
+        if (upTo <= _received && upTo.Line == _received.Line) { _durable = LogIndex.Max(_durable, upTo); }
+        Learn(effects);
+        ApplyIfDue(effects);
+        SyncIfDue(effects);
+        if (_current is not null && !_isRewinding) { effects.Add(Say(ShipReplyKind.Ack)); }
+    }
+
+    private void Greeted(ShipRequest.Hello hello, List<ReceiverEffect> effects)
+    {
+        bool isNew = hello.Sender != _current;
+        _current = hello.Sender;
+        // By another clock.
+        if (isNew) { _echoUs = 0; }
+        if (!HasLog)
+        {
+            effects.Add(Say(ShipReplyKind.NeedsSeed));
+        }
+        else if (hello.History != _start.History)
+        {
+            effects.Add(new ReceiverEffect.Reseed($"the leader's log is of another history ({hello.History.ReplicationId} from "
+                + $"{hello.History.Offset} on)"));
+        }
+        else if (isNew)
+        {
+            // What lies behind the last version's end is of a version that nobody had closed.
+            (_isWelcoming, _isRewinding) = (true, true);
+            effects.Add(new ReceiverEffect.Rewind(null));
+        }
+        else if (!_isRewinding)
+        {
+            effects.Add(Say(ShipReplyKind.Welcome));
+        }
+    }
+
+    private void GoBack(ShipRequest.Rewind rewind, List<ReceiverEffect> effects)
+    {
+        // Late ones say where it was once.
+        if (rewind.Sender != _current || !_isWelcoming || _isRewinding || !HasLog) { return; }
+        if (rewind.To == _received)
+        {
+            effects.Add(Say(ShipReplyKind.Welcome));
+            return;
+        }
+        if (rewind.To.Offset < _lines!.Begins[0].Offset)
+        {
+            effects.Add(new ReceiverEffect.Reseed("the leader's log has nothing of what this one begins with"));
+            return;
+        }
+        if (rewind.To < Commit || rewind.To.Point < _applyTo)
+        {
+            throw new BrokenInvariantException(
+                $"R4: shard {_start.Shard} has committed {Commit} and executed {_applyTo}, and its log is to be rewound to {rewind.To}.");
+        }
+        _isRewinding = true;
+        effects.Add(new ReceiverEffect.Rewind(rewind.To));
+    }
+
+    private void Take(ShipRequest.Piece piece, List<ReceiverEffect> effects)
+    {
+        if (piece.Sender != _current || !HasLog)
+        {
+            effects.Add(Say(ShipReplyKind.WhoAreYou));
+            return;
+        }
+        if (_isRewinding) { return; }
+        _isWelcoming = false;
+        _echoUs = Math.Max(_echoUs, piece.SentUs);
+        bool isNext = piece.From == _received;
+        if (isNext && !piece.IsHeartbeat)
+        {
+            _received = piece.To;
+            effects.Add(new ReceiverEffect.Append(piece));
+            // It was durable when it was appended.
+            if (piece.IsBranch) { _durable = piece.To; }
+        }
+        _commit = LogIndex.Max(_commit, piece.Durable);
+        if (piece.Cut > _cut) { _cut = piece.Cut; }
+        if (_mutation == CohortMutation.AckBeforeSync) { _durable = _received; }
+        Learn(effects);
+        ApplyIfDue(effects);
+        SyncIfDue(effects);
+        bool isMissed = piece.IsHeartbeat ? piece.From > _received : !isNext && piece.To > _received;
+        effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
+    }
+
+    // All that it may have told a leader, and lost, was committed by the time at which the leader has heard of the loss, or never counts.
+    private void Learn(List<ReceiverEffect> effects)
+    {
+        if (!_learns) { return; }
+        if (_learnsTo is null && _commit.Reign != Reign.None) { _learnsTo = _commit; }
+        if (_learnsTo is not { } to || _durable < to) { return; }
+        _learns = false;
+        effects.Add(new ReceiverEffect.Learned());
+    }
+
+    private void ApplyIfDue(List<ReceiverEffect> effects)
+    {
+        WorldPoint to = (_mutation == CohortMutation.AppliesUncommitted ? _durable : Commit).Point;
+        if (_start.RepliesEarly && _cut < to) { to = _cut; }
+        if (to <= _applyTo || to < _start.Floor) { return; }
+        _applyTo = to;
+        effects.Add(new ReceiverEffect.Apply(to));
+    }
+
+    private void SyncIfDue(List<ReceiverEffect> effects)
+    {
+        if (_isSyncing || _isRewinding || _received == _durable) { return; }
+        _isSyncing = true;
+        effects.Add(new ReceiverEffect.Sync(new(_received, default, _current, _echoUs)));
+    }
+
+    private ReceiverEffect.Reply Say(ShipReplyKind kind) => new(new(kind, _start.Shard, _start.Generation, _received, _durable, default,
+        default, kind is ShipReplyKind.Ack or ShipReplyKind.Nack ? _echoUs : 0, _current ?? default)
+    {
+        Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null,
+        Lines = kind == ShipReplyKind.Welcome ? _lines : null,
+    });
+}
