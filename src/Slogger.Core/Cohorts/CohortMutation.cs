@@ -56,6 +56,9 @@ internal enum CohortMutation
     /// <summary>What a node had said it has goes on to count when it has lost it.</summary>
     LostAckCounts,
 
+    /// <summary>What a node says that has lost its disk counts at once.</summary>
+    LearnerCounts,
+
     /// <summary>The first reign of a cohort is begun by a majority.</summary>
     MinorityFounds,
 }

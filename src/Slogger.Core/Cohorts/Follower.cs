@@ -6,7 +6,7 @@
 // - A log takes a line's beginning only when it has all that lies below it. Else a short log of a newer line would win an election against a
 //   long one that holds what was committed.
 // - The store goes to what is committed, and to nothing else. So nothing that it has executed is ever void (R4).
-// - A node that has lost what it had told a leader is none that may vote, until it has all that was committed since. It learns.
+// - A node that has lost what it had told a leader only learns, until its leader admits it (Leader).
 //
 // Contract with the driver
 // - Calls are serialised, effects performed in order. A message is given to Election.Heard first: if that says no, it does not come here.
@@ -38,9 +38,6 @@ public sealed record FollowerStart
     /// <summary>Where the store is.</summary>
     public WorldPoint Applied { get; init; }
 
-    /// <summary>Whether the node only learns (<see cref="Ballot.Learns"/>).</summary>
-    public bool Learns { get; init; }
-
     /// <summary>Whether operations are answered before they are committed: then the store goes no further than the recorded cut. Behind
     /// that another shard's recovery may go back.</summary>
     public bool RepliesEarly { get; init; }
@@ -68,8 +65,6 @@ public sealed class Follower
     private LogIndex _received;
     private LogIndex _durable;
     private LogIndex _commit;          // that it knows of
-    private LogIndex? _learnsTo;
-    private bool _learns;
     private WorldPoint _cut;
     private WorldPoint _applyTo;
     private long _echoUs;
@@ -83,10 +78,14 @@ public sealed class Follower
 
     internal Follower(FollowerStart start, CohortMutation mutation)
     {
-        (_start, _mutation, _lines, _learns, _applyTo) = (start, mutation, start.Lines, start.Learns, start.Applied);
+        (_start, _mutation, _lines, _applyTo) = (start, mutation, start.Lines, start.Applied);
         if (start.Lines is { } lines) { _received = _durable = lines.End; }
         if (!HasLog) { _seeding = new(start.Generation, start.Copy, start.BadCopy, start.CopySyncBytes, ShipMutation.None); }
     }
+
+    /// <summary>Whether the node only learns, as its ballot says (<see cref="Ballot.Learns"/>). The driver sets it whenever that
+    /// changes.</summary>
+    public bool Learns { get; set; }
 
     /// <summary>Whether there is a log to go on with.</summary>
     public bool HasLog => _start.History is not null;
@@ -151,7 +150,6 @@ public sealed class Follower
         _isSyncing = false;
         // What was rewound meanwhile is not there to be durable.
         if (upTo <= _received && upTo.Line == _received.Line) { _durable = LogIndex.Max(_durable, upTo); }
-        Learn(effects);
         ApplyIfDue(effects);
         SyncIfDue(effects);
         if (_current is not null && !_isRewinding) { effects.Add(Say(ShipReplyKind.Ack)); }
@@ -186,8 +184,8 @@ public sealed class Follower
 
     private void GoBack(ShipRequest.Rewind rewind, List<ReceiverEffect> effects)
     {
-        // Late ones say where it was once.
-        if (rewind.Sender != _current || !_isWelcoming || _isRewinding || !HasLog) { return; }
+        // Late ones are about where it was once.
+        if (rewind.Sender != _current || !_isWelcoming || _isRewinding || !HasLog || rewind.To > _received) { return; }
         if (rewind.To == _received)
         {
             effects.Add(Say(ShipReplyKind.Welcome));
@@ -228,21 +226,11 @@ public sealed class Follower
         _commit = LogIndex.Max(_commit, piece.Durable);
         if (piece.Cut > _cut) { _cut = piece.Cut; }
         if (_mutation == CohortMutation.AckBeforeSync) { _durable = _received; }
-        Learn(effects);
+        if (piece.Admits && Learns) { effects.Add(new ReceiverEffect.Learned()); }
         ApplyIfDue(effects);
         SyncIfDue(effects);
         bool isMissed = piece.IsHeartbeat ? piece.From > _received : !isNext && piece.To > _received;
         effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
-    }
-
-    // All that it may have told a leader, and lost, was committed by the time at which the leader has heard of the loss, or never counts.
-    private void Learn(List<ReceiverEffect> effects)
-    {
-        if (!_learns) { return; }
-        if (_learnsTo is null && _commit.Reign != Reign.None) { _learnsTo = _commit; }
-        if (_learnsTo is not { } to || _durable < to) { return; }
-        _learns = false;
-        effects.Add(new ReceiverEffect.Learned());
     }
 
     private void ApplyIfDue(List<ReceiverEffect> effects)
@@ -266,5 +254,6 @@ public sealed class Follower
     {
         Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null,
         Lines = kind == ShipReplyKind.Welcome ? _lines : null,
+        Learns = Learns,
     });
 }

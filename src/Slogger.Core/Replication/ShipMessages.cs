@@ -33,6 +33,9 @@ public abstract record ShipRequest(ShardId Stream, Sender Sender)
         /// <summary>It holds nothing of the log.</summary>
         public bool IsHeartbeat => From == To;
 
+        /// <summary>To a follower that learns: it has all that was committed, and votes from now on.</summary>
+        public bool Admits { get; init; }
+
         /// <summary>It says that a line begins.</summary>
         public bool IsBranch => From.Line < To.Line;
     }
@@ -101,6 +104,10 @@ public sealed record ShipReply(
     /// <summary>With <see cref="ShipReplyKind.NeedsSeed"/>: what the receiver lacks of the copy that it is being seeded with. Null: it is
     /// not being seeded (yet).</summary>
     public SeedAsk? Ask { get; init; }
+
+    /// <summary>The follower has lost what it had, or is new, and only learns. What it says counts for nothing yet
+    /// (<see cref="Slogger.Core.Cohorts.Leader"/>).</summary>
+    public bool Learns { get; init; }
 
     /// <summary>With a follower's <see cref="ShipReplyKind.Welcome"/>: through which lines its log has passed, and where its last version
     /// ends. Null: the receiver is no follower of a cohort.</summary>

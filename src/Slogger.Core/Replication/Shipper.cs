@@ -104,6 +104,9 @@ public sealed class Shipper
     /// <summary>To a follower of a cohort: what that has committed when this begins.</summary>
     public LogIndex Committed { init => _durable = value; }
 
+    /// <summary>To a follower of a cohort: whether it votes from now on (<see cref="ShipRequest.Piece.Admits"/>).</summary>
+    public bool Admits { get; set; }
+
     /// <summary>What it is doing.</summary>
     public ShipperState State { get; private set; }
 
@@ -382,7 +385,7 @@ public sealed class Shipper
         (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
         if (to != from) _unconfirmed.Enqueue(to);
         _owesDurable = Confirm() < _cutSent.Version;
-        effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs)));
+        effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs) { Admits = Admits }));
     }
 
     private VersionNumber Confirm()

@@ -23,8 +23,7 @@ internal sealed class CohortNode
     private CohortLog _log = CohortLog.Empty;
     private Election? _election;
     private Follower? _follower;
-    private LeaderLease? _lease;
-    private CommitRule? _rule;
+    private Leader? _leads;
     private readonly Dictionary<CohortNode, (Shipper Machine, long Life)> _shippers = [];
     private Ask _asked;
     private bool _isSyncing;
@@ -47,6 +46,9 @@ internal sealed class CohortNode
 
     public bool IsAlive => _election is not null;
 
+    /// <summary>Counts its processes.</summary>
+    public long Life => _life;
+
     /// <summary>When it heard a leader last, by its clock, in whatever life; and in which reign.</summary>
     public (long AtUs, Reign Reign)? HeardLast { get; private set; }
 
@@ -61,7 +63,7 @@ internal sealed class CohortNode
     {
         _life++;
         _log = _disk;
-        (_lease, _rule, _isSyncing, _isStopped) = (null, null, false, false);
+        (_leads, _isSyncing, _isStopped) = (null, false, false);
         _waiting.Clear();
         _shippers.Clear();
         Follow();
@@ -137,7 +139,7 @@ internal sealed class CohortNode
     public void HandOver()
     {
         if (!Leads || _isStopped) { return; }
-        NodeName to = _world.Cohort.Voters.Where(n => n != Name).MaxBy(n => _rule!.DurableOf(n) ?? default);
+        NodeName to = _world.Cohort.Voters.Where(n => n != Name).MaxBy(n => _leads!.DurableOf(n) ?? default);
         _world.Count("handed over");
         _election!.HandOver(ClockUs, to);
         Perform();
@@ -153,8 +155,8 @@ internal sealed class CohortNode
 
     private void Follow()
     {
-        _follower = new(new() { Shard = CohortLog.Shard, History = CohortLog.History, Lines = _disk.Lines, Learns = _ballot.Learns },
-            _world.Settings.Mutation);
+        _follower = new(new() { Shard = CohortLog.Shard, History = CohortLog.History, Lines = _disk.Lines },
+            _world.Settings.Mutation) { Learns = _ballot.Learns };
     }
 
     // The node's own time: each few milliseconds, and by itself.
@@ -173,7 +175,7 @@ internal sealed class CohortNode
 
     private void Lead()
     {
-        _election!.Leased(ClockUs, _lease!);
+        _election!.Leased(ClockUs, _leads!.Lease);
         Perform();
         if (!Leads) { return; }
         if (_world.Random.Next(2) == 0) { Append(); }
@@ -192,7 +194,8 @@ internal sealed class CohortNode
         foreach ((CohortNode to, (Shipper machine, long _)) in _shippers)
         {
             machine.Appended(_log.Index);
-            if (_rule!.Commit is { } commit) { machine.Synced(commit); }
+            if (_leads!.Commit is { } commit) { machine.Synced(commit); }
+            machine.Admits = _leads.Admits(to.Name);
             List<ShipperEffect> effects = [];
             machine.Tick(ClockUs, _log, effects);
             Say(to, effects);
@@ -216,7 +219,7 @@ internal sealed class CohortNode
         long life = _life;
         _world.After(_world.Random.Next(10) == 0 ? _world.Random.Next(300_000) : _world.Random.Next(2_000), () => Do(() =>
         {
-            if (life != _life || !Leads || _election!.Reign != reign || !_lease!.Holds(ClockUs)) { return; }
+            if (life != _life || !Leads || _election!.Reign != reign || !_leads!.Lease.Holds(ClockUs)) { return; }
             _world.Count("strong reads");
             if (newest > reign)
             {
@@ -240,15 +243,15 @@ internal sealed class CohortNode
             Do(() =>
             {
                 Sync();
-                if (Leads) { Counts(this, log.Index); }
+                if (Leads) { Counts(_leads!.Synced(log.Index)); }
             });
         });
     }
 
-    private void Counts(CohortNode node, LogIndex durable)
+    private void Counts(bool hasGrown)
     {
-        if (!_rule!.Durable(node.Name, durable)) { return; }
-        _world.Checks.OnCommitted(this, _log.Entries.AsSpan()[..(int)_rule.Commit!.Value.Offset], _election!.Reign);
+        if (!hasGrown) { return; }
+        _world.Checks.OnCommitted(this, _log.Entries.AsSpan()[..(int)_leads!.Commit!.Value.Offset], _election!.Reign);
     }
 
     // ---- A follower ----
@@ -340,7 +343,6 @@ internal sealed class CohortNode
 
     // ---- Its leader ----
 
-    // A link is of two processes: what one of before has said is lost with it.
     private void OnReplied(CohortNode from, long itsLife, long ownLife, ShipReply reply)
     {
         if (!Leads || ownLife != _life || new Reign(reply.Newest.Epoch) > _election!.Reign
@@ -352,13 +354,12 @@ internal sealed class CohortNode
         {
             to.Machine.Disconnected();
             to.Machine.Connected(ClockUs, effects);
-            _rule!.Forget(from.Name);
+            _leads!.Linked(from.Name);
         }
         to.Machine.Replied(reply, ClockUs, effects);
         Say(from, effects);
         if (isNews || reply.Newest.Epoch != _election.Reign.Number) { return; }
-        if (reply.EchoUs > 0) { _lease!.Echoed(from.Name, reply.EchoUs, ClockUs); }
-        if (reply.Durable.Reign == _election.Reign) { Counts(from, reply.Durable); }
+        Counts(_leads!.Replied(from.Name, reply, ClockUs));
     }
 
     private void OnRefused(Reign promised)
@@ -378,6 +379,7 @@ internal sealed class CohortNode
                 case ElectionEffect.Promise promise:
                     _world.Checks.OnPromise(this, promise.Ballot);
                     if (!forgets) { _ballot = promise.Ballot; }
+                    _follower!.Learns = promise.Ballot.Learns;
                     // Dies behind it, before anything is said.
                     if (_world.IsTrouble && _world.Random.Next(50) == 0 && !forgets)
                     {
@@ -404,7 +406,7 @@ internal sealed class CohortNode
                     break;
                 case ElectionEffect.StepDown:
                     _world.Count("stepped down");
-                    (_lease, _rule) = (null, null);
+                    _leads = null;
                     _shippers.Clear();
                     Follow();
                     break;
@@ -418,8 +420,7 @@ internal sealed class CohortNode
     {
         _world.Count("reigns");
         _world.Checks.OnBegins(this, reign, _log.Entries.AsSpan());
-        _lease = new(Name, _world.Cohort, _world.Options.LeaseUs, ClockUs, _world.Settings.Mutation);
-        _rule = new(reign, _world.Cohort, _world.Settings.Mutation);
+        _leads = new(Name, reign, _world.Cohort, _world.Options.LeaseUs, ClockUs, _world.Settings.Mutation);
         // Its record: durable at once, with all that lies before.
         _disk = _log = _log.Begin(new(_log.Lines.End.WorldLine, _log.Lines.End.Closed, _log.Lines.End.Offset) { Reign = reign });
         foreach (CohortNode other in _world.Nodes.Where(n => n != this))
@@ -431,7 +432,7 @@ internal sealed class CohortNode
             machine.Connected(ClockUs, effects);
             Say(other, effects);
         }
-        Counts(this, _log.Index);
+        Counts(_leads.Synced(_log.Index));
     }
 
     private void OnAsk(Ask ask)

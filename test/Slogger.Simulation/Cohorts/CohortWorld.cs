@@ -85,9 +85,11 @@ internal sealed class CohortWorld
 
     public void After(long delayUs, Action action) => _events.Enqueue(action, (NowUs + Math.Max(1, delayUs), _order++));
 
-    /// <summary>Sends a message; it may be lost, late, or come twice.</summary>
+    /// <summary>Sends a message; it may be lost, late, or come twice. It goes over a connection to a process: if that has ended it is
+    /// lost.</summary>
     public void Send(CohortNode from, CohortNode to, Action<CohortNode> deliver)
     {
+        long life = to.Life;
         int copies = IsTrouble ? Random.Next(50) switch { 0 => 0, 1 => 2, _ => 1 } : 1;
         for (int i = 0; i < copies; i++)
         {
@@ -95,7 +97,7 @@ internal sealed class CohortWorld
             After(delay, () =>
             {
                 // Cut off when it arrives: what was on its way is lost too.
-                if (!_cut.Contains((from.Index, to.Index))) { to.Do(() => deliver(to)); }
+                if (!_cut.Contains((from.Index, to.Index)) && life == to.Life) { to.Do(() => deliver(to)); }
             });
         }
     }
@@ -126,7 +128,7 @@ internal sealed class CohortWorld
         {
             // One at a time: a cohort of three stands the loss of one.
             case 10 when Nodes.All(n => !n.Learns):
-                node.LoseDisk();
+                LoseDisk(node);
                 break;
             case 0 or 1:
                 node.Kill();
@@ -154,6 +156,26 @@ internal sealed class CohortWorld
                 break;
         }
         After(Random.Next(2) == 0 ? Random.Next(20_000) : Random.Next(400_000), Trouble);
+    }
+
+    // By itself, or when it matters: while the leader sleeps, or while the leader's own disk has not caught up and it is about to die.
+    private void LoseDisk(CohortNode node)
+    {
+        CohortNode other = Nodes.FirstOrDefault(n => n.Leads && n != node) ?? Nodes.First(n => n != node);
+        int how = Random.Next(3);
+        if (how == 1) { other.Stop(100_000 + Random.Next(400_000)); }
+        if (how == 2)
+        {
+            other.SlowDisk(200_000);
+            After(Random.Next(150_000), () =>
+            {
+                if (IsTrouble) { other.Kill(); }
+            });
+        }
+        After(how == 0 ? 1 : Random.Next(how == 1 ? 300_000 : 50_000), () =>
+        {
+            if (IsTrouble && Nodes.All(n => !n.Learns)) { node.LoseDisk(); }
+        });
     }
 
     private CohortNode Any() => Nodes[Random.Next(Nodes.Length)];
