@@ -53,9 +53,6 @@ internal enum CohortMutation
     /// <summary>A node that has lost its disk votes as one that has not.</summary>
     LossForgotten,
 
-    /// <summary>What a node had said it has goes on to count when it has lost it.</summary>
-    LostAckCounts,
-
     /// <summary>What a node says that has lost its disk counts at once.</summary>
     LearnerCounts,
 

@@ -36,10 +36,7 @@ public sealed class CommitRule
     }
 
     /// <summary>A node has said hello: it may have lost what it had. So nothing that it has said before counts any more.</summary>
-    public void Forget(NodeName node)
-    {
-        if (_mutation != CohortMutation.LostAckCounts) { _durable.Remove(node); }
-    }
+    public void Forget(NodeName node) => _durable.Remove(node);
 
     /// <summary>How far a node is durable; null: it has said nothing yet.</summary>
     public LogIndex? DurableOf(NodeName node) => _durable.TryGetValue(node, out LogIndex upTo) ? upTo : null;

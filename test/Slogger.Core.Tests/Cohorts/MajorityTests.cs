@@ -55,6 +55,18 @@ public class MajorityTests
         Assert.Equal(Log(3, 5), rule.Commit);
     }
 
+    // It had it, and said so; then its disk was lost, and with it the majority.
+    [Fact]
+    public void Commit_ANodeSaysHelloAgain_WhatItHadDoesNotCount()
+    {
+        var rule = new CommitRule(new(1), Of(3));
+        Assert.False(rule.Durable(s_names[1], Log(1, 20)));
+        rule.Forget(s_names[1]);
+        Assert.False(rule.Durable(s_names[0], Log(1, 20)));
+        Assert.True(rule.Durable(s_names[1], Log(1, 12)));
+        Assert.Equal(Log(1, 12), rule.Commit);
+    }
+
     [Fact]
     public void Commit_LateMessages_SayNothing()
     {

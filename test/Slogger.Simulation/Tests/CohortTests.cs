@@ -41,7 +41,6 @@ public class CohortTests
     [InlineData((int)CohortMutation.AckBeforeSync, "R1|R2|R3|R4", 2000)]
     [InlineData((int)CohortMutation.AppliesUncommitted, "R4", 2000)]
     [InlineData((int)CohortMutation.LossForgotten, "R1|R2|R4", 2000)]
-    [InlineData((int)CohortMutation.LostAckCounts, "R1|R2|R3|R4", 8000)]
     [InlineData((int)CohortMutation.LearnerCounts, "R1|R2|R3|R4|R5", 8000)]
     [InlineData((int)CohortMutation.MinorityFounds, "R1|R2|R4", 4000)]
     public void Rule_IsOff_IsCaught(int mutation, string by, int seeds)
