@@ -9,6 +9,10 @@ namespace Slogger.Core.Cohorts;
 /// <param name="For">Who has the node's vote in it.</param>
 public readonly record struct Ballot(Reign Promised, NodeName For)
 {
+    /// <summary>The node has lost what it had, or is new: it only learns the log, and votes for nobody, until it has all that was
+    /// committed.</summary>
+    public bool Learns { get; init; }
+
     /// <summary>Whether the node may vote for a candidate in a reign: it votes once in each, and for none below its promise.</summary>
     public bool MayPromise(Reign reign, NodeName candidate) => reign > Promised || (reign == Promised && For == candidate);
 }

@@ -65,6 +65,9 @@ public readonly record struct LogBranch(WorldLine WorldLine, VersionNumber Versi
     /// <summary>The reign in which it begins.</summary>
     public Reign Reign { get; init; }
 
+    /// <summary>Whether it begins a later line than one.</summary>
+    public bool IsAfter(Reign reign, WorldLine line) => Reign > reign || (Reign == reign && WorldLine > line);
+
     /// <summary>The log's index when it has just begun.</summary>
     public LogIndex Index => new(WorldLine, Offset, Version) { Reign = Reign };
 }
