@@ -15,14 +15,14 @@ namespace Slogger.Log;
 public readonly record struct VersionEnd(Boundary Boundary, bool IsEmptyRun);
 
 /// <summary>Reads a <see cref="VersionLog"/> in pieces. Not thread-safe; the log may be appended to, synced, trimmed, and begin world-lines
-/// meanwhile.</summary>
+/// and reigns meanwhile, and go back.</summary>
 public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
 {
     private const int CachedMax = 4096;
     private readonly List<LogEntry> _found = [];
     private readonly List<LogEntry> _cached = [];      // of the files: the ends behind a version
-    private WorldLine _cachedOf;
-    private VersionNumber _cachedAfter;
+    private LogIndex _cachedAfter;
+    private long _cachedOf;                            // how often the log had gone back
     private bool _isCutShort;
     private LogReader? _reader;
 
@@ -31,9 +31,9 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
     public LogIndex? EndOfPiece(LogIndex from, LogIndex limit, int bytesMax)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(bytesMax, 1);
-        if (from.WorldLine != limit.WorldLine)
+        if (from.WorldLine != limit.WorldLine || from.Reign != limit.Reign)
         {
-            throw new ArgumentException($"A piece is of one world-line: {from}, {limit}.", nameof(limit));
+            throw new ArgumentException($"A piece is of one world-line and reign: {from}, {limit}.", nameof(limit));
         }
         if (log.TailEndOfPiece(from, limit, bytesMax) is { } inMemory) { return inMemory; }
         LogIndex durable = log.DurableEnd;
@@ -57,7 +57,7 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
             if (end.Version > limit.Closed.Number || end.Offset > offset) { break; }
             closed = VersionNumber.Max(closed, new VersionNumber(end.Version));
         }
-        return new LogIndex(from.WorldLine, offset, closed);
+        return limit with { Offset = offset, Closed = closed };
     }
 
     /// <summary>Reads a piece.</summary>
@@ -65,14 +65,15 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
     /// <param name="to">Where it ends, as <see cref="EndOfPiece"/> gave it.</param>
     /// <param name="bytes">Receives the bytes between: as long as they are.</param>
     /// <param name="ends">Receives the ends of versions behind <paramref name="from"/>'s up to <paramref name="to"/>'s.</param>
-    /// <returns>Whether it is all there. If a world-line has begun meanwhile, or the log was trimmed, it may not be: then nothing that was
-    /// read counts.</returns>
+    /// <returns>Whether it is all there. If a world-line or a reign has begun meanwhile, or the log has gone back or was trimmed, it may
+    /// not be: then nothing that was read counts.</returns>
     /// <exception cref="LogCorruptException">A block does not verify.</exception>
     public bool Read(LogIndex from, LogIndex to, Span<byte> bytes, List<VersionEnd> ends)
     {
         ArgumentNullException.ThrowIfNull(ends);
         ArgumentOutOfRangeException.ThrowIfNotEqual(bytes.Length, to.Offset - from.Offset, nameof(bytes));
         _found.Clear();
+        long rewinds = log.Rewinds;
         if (!log.TryCopyTail(from, to, bytes, _found))
         {
             try
@@ -84,9 +85,9 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
                 Forget();
                 return false;
             }
-            // A world-line that has begun since may have put other bytes in the same place.
+            // A line that has begun since, or was gone back to, may have put other bytes in the same place.
             bool isWhole = to.Closed == from.Closed || (_found.Count > 0 && _found[^1].Version == to.Closed.Number);
-            if (!isWhole || !log.Keeps(to)) { return false; }
+            if (!isWhole || !log.Keeps(to) || log.Rewinds != rewinds) { return false; }
         }
         foreach (LogEntry end in _found) { ends.Add(new(end.ToBoundary(from.WorldLine), end.Kind == EntryKind.EmptyRun)); }
         return true;
@@ -114,7 +115,7 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
         for (int at = 0; at < bytes.Length;)
         {
             int got = _reader!.Read(bytes[at..]);
-            // Not durable any more: a world-line has begun below.
+            // Not durable any more: a line has begun below.
             if (got == 0) { throw new LogHistoryChangedException($"Offset {_reader.Position} is not in the log any more."); }
             at += got;
         }
@@ -136,13 +137,14 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
     // The ends behind an index, up to an offset at least, if there are not too many.
     private void Find(LogIndex from, long offset)
     {
-        bool isHere = _cachedOf == from.WorldLine && _cachedAfter <= from.Closed && _cached.Count > 0
-            && _cached[^1].Version > from.Closed.Number
+        long rewinds = log.Rewinds;
+        bool isHere = _cachedOf == rewinds && _cachedAfter.WorldLine == from.WorldLine && _cachedAfter.Reign == from.Reign
+            && _cachedAfter.Closed <= from.Closed && _cached.Count > 0 && _cached[^1].Version > from.Closed.Number
             && (_isCutShort || _cached[^1].Offset > offset);
         if (isHere) { return; }
         _cached.Clear();
-        (_cachedOf, _cachedAfter, _isCutShort) = (from.WorldLine, from.Closed, false);
-        foreach (LogEntry end in log.EndsAfter(from.WorldLine, from.Closed))
+        (_cachedOf, _cachedAfter, _isCutShort) = (rewinds, from, false);
+        foreach (LogEntry end in log.EndsAfter(from))
         {
             if (_cached.Count == CachedMax)
             {
@@ -156,7 +158,6 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
     private void Forget()
     {
         _cached.Clear();
-        _cachedOf = default;
         _reader?.Dispose();
         _reader = null;
     }

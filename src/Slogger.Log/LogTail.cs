@@ -1,6 +1,6 @@
 // What was appended last, in memory: a ring of the stream's bytes, and the ends of versions in it. Whoever ships the log reads it here
 // before it is durable, and long after that while it keeps up; who has fallen behind reads the files (LogPieces). Only of the present
-// world-line.
+// line: of its world-line in its reign.
 //
 // A piece ends where the log once ended, so that of what is not durable yet it can be said by two numbers what of it has become so: a run
 // of empty versions may be noted behind bytes of the version that is open, and is in no piece that ends before those.
@@ -58,7 +58,7 @@ internal sealed class LogTail(int capacityBytes)
         _firstEnd++;
     }
 
-    /// <summary>Whether all behind an index of the present world-line is here.</summary>
+    /// <summary>Whether all behind an index of the present line is here.</summary>
     public bool Holds(in LogIndex from) => from.Offset >= _start && from.Offset <= _end && from.Closed >= _endsAfter;
 
     /// <summary>As <see cref="IShippedLog.EndOfPiece"/>, of what it holds.</summary>
@@ -68,7 +68,7 @@ internal sealed class LogTail(int capacityBytes)
         long n = FirstAfter(limit.Closed);
         while (n > _firstEnd && _notedAt[(n - 1) % EndsMax] > offset) { n--; }
         VersionNumber closed = n > _firstEnd ? new(EndAt(n - 1).Version) : from.Closed;
-        return new(from.WorldLine, Math.Max(offset, from.Offset), VersionNumber.Max(closed, from.Closed));
+        return limit with { Offset = Math.Max(offset, from.Offset), Closed = VersionNumber.Max(closed, from.Closed) };
     }
 
     /// <summary>Copies a piece that it holds.</summary>

@@ -14,15 +14,20 @@ internal readonly record struct Progress(long Position, long Offset, Boundary? L
 internal sealed record Extent(Segment Segment, long StartOffset, long EndOffset, VersionNumber VersionMax);
 
 /// <param name="Generation">Changes when bytes that could be read before are void.</param>
-internal sealed record LogView(
-    SegmentHeader? Head, IReadOnlyList<Segment> Segments, IReadOnlyList<Extent> Extents, long Generation, Progress Durable)
+/// <param name="Rewinds">How often that was so by a rewind, or by a reign.</param>
+internal sealed record LogView(SegmentHeader? Head, IReadOnlyList<Segment> Segments, IReadOnlyList<Extent> Extents, long Generation,
+    long Rewinds, Progress Durable)
 {
-    public static readonly LogView Empty = new(null, [], [], 0, default);
+    public static readonly LogView Empty = new(null, [], [], 0, 0, default);
 
     public long StartOffset => Extents.Count > 0 ? Extents[0].StartOffset : 0;
 
-    public static LogView Of(IReadOnlyList<Segment> segments, long generation, Progress durable) =>
-        new(segments.Count > 0 ? segments[^1].Header : null, segments, ExtentsOf(segments), generation, durable);
+    public static LogView Of(IReadOnlyList<Segment> segments, Progress durable) => Empty.With(segments, durable);
+
+    public LogView With(IReadOnlyList<Segment> segments, Progress durable) => this with
+    {
+        Head = segments.Count > 0 ? segments[^1].Header : null, Segments = segments, Extents = ExtentsOf(segments), Durable = durable,
+    };
 
     /// <summary>The index of the extent that holds the byte at <paramref name="offset"/>; -1 if none does.</summary>
     public int ExtentAt(long offset)
@@ -51,7 +56,11 @@ internal sealed record LogView(
 
     /// <summary>Whether bytes are missing between two offsets that the log both knows: the stream went on at a later one.</summary>
     public bool HasGap(long from, long to) =>
-        Extents.Any(e => e.Segment.Header.Reason == SegmentReason.Gap && e.StartOffset > from && e.StartOffset <= to);
+        Gaps.Any(offset => offset > from && offset <= to);
+
+    /// <summary>Where the stream went on behind each gap.</summary>
+    public IEnumerable<long> Gaps => Extents.Where(e => e.Segment.Header is { Reason: SegmentReason.Gap } header
+        && e.StartOffset == header.StartOffset).Select(e => e.StartOffset);
 
     private static List<Extent> ExtentsOf(IReadOnlyList<Segment> segments)
     {
@@ -59,42 +68,33 @@ internal sealed record LogView(
         foreach (Segment segment in segments)
         {
             SegmentHeader header = segment.Header;
-            VersionNumber versionMax = header.Reason == SegmentReason.Branch ? header.Branch.Version : new VersionNumber(long.MaxValue);
-            if (header.Reason == SegmentReason.Rewind)
+            if (header.IsVoiding) { Void(extents, header.StartOffset, header.Closed); }
+            else if (extents.Count > 0)
             {
-                // Runs of empty versions that were closed behind the void bytes stay.
-                for (int i = extents.Count - 1; i >= 0 && extents[i].EndOffset > header.StartOffset; i--)
-                {
-                    extents[i] = extents[i] with { StartOffset = Math.Min(extents[i].StartOffset, header.StartOffset),
-                        EndOffset = header.StartOffset };
-                }
-            }
-            while (extents.Count > 0 && extents[^1].StartOffset > header.StartOffset)
-            {
-                extents.RemoveAt(extents.Count - 1);
-            }
-            if (header.Reason == SegmentReason.Gap && extents.Count > 0)
-            {
-                // What the last boundary before the gap left behind leads nowhere.
-                long end = header.LastBoundary?.Offset ?? header.Origin.Offset;
+                // What the last boundary before a gap left behind leads nowhere.
+                long end = header.Reason == SegmentReason.Gap ? header.ClosedOffset : header.StartOffset;
                 extents[^1] = extents[^1] with { EndOffset = Math.Max(extents[^1].StartOffset, Math.Min(extents[^1].EndOffset, end)) };
-            }
-            // An extent that starts exactly at a branch holds no bytes, but maybe runs of empty versions.
-            for (int i = extents.Count - 1; i >= 0; i--)
-            {
-                Extent extent = extents[i];
-                if (extent.EndOffset <= header.StartOffset && extent.VersionMax <= versionMax)
-                {
-                    break;
-                }
-                extents[i] = extent with
-                {
-                    EndOffset = Math.Min(extent.EndOffset, header.StartOffset),
-                    VersionMax = VersionNumber.Min(extent.VersionMax, versionMax),
-                };
             }
             extents.Add(new Extent(segment, header.StartOffset, long.MaxValue, new VersionNumber(long.MaxValue)));
         }
         return extents;
+    }
+
+    /// <summary>Cuts off what lies behind the end of a version.</summary>
+    private static void Void(List<Extent> extents, long end, VersionNumber closed)
+    {
+        // All that such a one closed is void, and so it has no byte that is not.
+        extents.RemoveAll(e => e.Segment.Header.Closed >= closed);
+        for (int i = extents.Count - 1; i >= 0; i--)
+        {
+            // One that begins behind it has no bytes left, but maybe runs of empty versions that were closed behind void bytes.
+            Extent extent = extents[i];
+            extents[i] = extent with
+            {
+                StartOffset = Math.Min(extent.StartOffset, end),
+                EndOffset = Math.Min(extent.EndOffset, end),
+                VersionMax = VersionNumber.Min(extent.VersionMax, closed),
+            };
+        }
     }
 }

@@ -25,7 +25,7 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
     private long _spareSequence;
     private volatile bool _isHurried;
 
-    public string PathOf(long sequence) => Path.Combine(options.Directory, SegmentName.Format(options.Epoch, sequence));
+    public string PathOf(long sequence) => Path.Combine(options.Directory, SegmentName.Format(options.OwnEpoch, sequence));
 
     /// <summary>Starts to prepare a file. A failure shows when it is taken.</summary>
     /// <param name="sequence">Its number.</param>

@@ -1,5 +1,6 @@
 // Changes of history. Each is one new segment whose header states it: before the header is durable nothing has happened, after
 // it everything has.
+using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -11,15 +12,15 @@ namespace Slogger.Log;
 public sealed partial class VersionLog
 {
     private long _lastSequenceSeen;
-    private long _rewinds;
 
     /// <summary>Starts a history: the first, or a new one after the store was seeded anew. Durable when it returns; what was in
     /// the log before is dropped, also what was appended and not synced.</summary>
     /// <param name="origin">Where the stream starts.</param>
     /// <param name="worldLine">The present world-line.</param>
     /// <param name="open">The version that is open: the first that this history closes.</param>
+    /// <param name="reign">The present reign; default: none.</param>
     /// <exception cref="LogIOException">The disk refused. If it is not fatal, the log is as it was.</exception>
-    public void Begin(StreamOrigin origin, WorldLine worldLine, VersionNumber open)
+    public void Begin(StreamOrigin origin, WorldLine worldLine, VersionNumber open, Reign reign = default)
     {
         CheckReplicationId(origin.ReplicationId);
         ArgumentOutOfRangeException.ThrowIfNegative(origin.Offset);
@@ -35,6 +36,8 @@ public sealed partial class VersionLog
                 ReplicationId = origin.ReplicationId,
                 WorldLine = worldLine,
                 FirstWorldLine = worldLine,
+                Reign = reign,
+                FirstReign = reign,
                 FirstVersion = open,
                 StartOffset = origin.Offset,
                 LastBoundary = null,
@@ -45,8 +48,8 @@ public sealed partial class VersionLog
         }
     }
 
-    /// <summary>Starts a world-line: history above <paramref name="branch"/> is void from now on, and appends continue at its
-    /// offset. Durable when it returns. If the log is in that world-line with that branch already, nothing happens, unless no
+    /// <summary>Starts a world-line in the present reign: history above <paramref name="branch"/> is void from now on, and appends continue
+    /// at its offset. Durable when it returns. If the log is in that world-line with that branch already, nothing happens, unless no
     /// version was closed since: what was appended behind the branch is void then, too.</summary>
     /// <param name="next">The new world-line, above the present one.</param>
     /// <param name="branch">The last version it keeps, as <see cref="BoundaryAtOrBelow"/> gives it; the version may be
@@ -61,8 +64,10 @@ public sealed partial class VersionLog
         lock (_io)
         {
             SegmentHeader head = Head;
-            var started = new WorldLineBranch(next, branch.Version, branch.Offset);
-            bool hasBegun = head.WorldLine == next && head.Branches.Count > 0 && head.Branches[^1] == started;
+            var started = new LogBranch(next, branch.Version, branch.Offset) { Reign = head.Reign };
+            // It may go through several reigns.
+            bool hasBegun = head.WorldLine == next
+                && head.Branches.FirstOrDefault(b => b.WorldLine == next) is var begun && begun == started with { Reign = begun.Reign };
             if (hasBegun && !HasOpenBytesBehind(branch))
             {
                 SetReplicationId(replicationId);
@@ -81,7 +86,38 @@ public sealed partial class VersionLog
                 WorldLine = next,
                 StartOffset = branch.Offset,
                 LastBoundary = branch with { WorldLine = next },
-                Branches = hasBegun ? head.Branches : [.. head.Branches.TakeLast(SegmentHeader.BranchesMax - 1), started],
+                Branches = hasBegun ? head.Branches : With(head.Branches, started),
+            });
+            ResetAppends();
+        }
+    }
+
+    /// <summary>Starts a reign, in the same world-line: what was appended behind the last version closed is void from now on, durable or
+    /// not, and appends continue at its end. Durable when it returns. If the log is in that reign already, and nothing was appended since
+    /// it began, nothing happens.</summary>
+    /// <param name="reign">The new reign, above the present one.</param>
+    /// <exception cref="ArgumentException">It is not above the present one.</exception>
+    /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
+    public void BeginReign(Reign reign)
+    {
+        lock (_io)
+        {
+            ThrowUnlessUsableLocked();
+            SegmentHeader head = Head;
+            if (reign == head.Reign && head.Lines.FirstOrDefault(l => l.Reign == reign).Index == End) { return; }
+            if (reign <= head.Reign)
+            {
+                throw new ArgumentException($"Reign {reign} is not above the present one, {head.Reign}.", nameof(reign));
+            }
+            WriteAndSync();
+            LogIndex end = Lines.End;
+            StartSegment(Head with
+            {
+                Reason = SegmentReason.Reign,
+                Reign = reign,
+                StartOffset = end.Offset,
+                LastBoundary = _written.Last,
+                Branches = With(head.Branches, new LogBranch(end.WorldLine, end.Closed, end.Offset) { Reign = reign }),
             });
             ResetAppends();
         }
@@ -114,23 +150,49 @@ public sealed partial class VersionLog
         {
             ThrowUnlessUsableLocked();
             WriteAndSync();
-            long offset = _written.Last?.Offset ?? Head.Origin.Offset;
-            if (_written.Offset == offset) { return; }
-            StartSegment(Head with { Reason = SegmentReason.Rewind, StartOffset = offset, LastBoundary = _written.Last });
-            ResetAppends();
-            Interlocked.Increment(ref _rewinds);
+            RewindTo(Lines.End);
         }
     }
 
-    /// <summary>How often <see cref="Rewind"/> has made something void since the log was opened: readers have to be opened anew.</summary>
-    public long Rewinds => Interlocked.Read(ref _rewinds);
+    /// <summary>Makes void what lies above the end of a version, also in an older line: then the log is in that line again, and knows
+    /// nothing of those that began later. Appends continue there. Durable when it returns. If there is nothing above it, nothing happens.
+    /// </summary>
+    /// <param name="to">Where a version ends in a line that the log has, or where the log, or a line, begins.</param>
+    /// <exception cref="ArgumentException">The log has no such end; it is as it was.</exception>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
+    public void RewindTo(LogIndex to)
+    {
+        lock (_io)
+        {
+            ThrowUnlessUsableLocked();
+            WriteAndSync();
+            SegmentHeader head = Head;
+            Boundary? kept = EndAt(to);
+            if (to == DurableEnd) { return; }
+            StartSegment(head with
+            {
+                Reason = SegmentReason.Rewind,
+                WorldLine = to.WorldLine,
+                Reign = to.Reign,
+                StartOffset = to.Offset,
+                LastBoundary = kept is { } last ? last with { WorldLine = to.WorldLine } : null,
+                Branches = [.. head.Branches.Where(b => b.Line <= to.Line)],
+                Held = HeldAt(to.Point),
+            });
+            ResetAppends();
+        }
+    }
+
+    /// <summary>How often <see cref="Rewind"/>, <see cref="RewindTo"/> or <see cref="BeginReign"/> has made something void since the log
+    /// was opened: readers have to be opened anew.</summary>
+    public long Rewinds => _view.Rewinds;
 
     /// <summary>Whether bytes are missing between two offsets: see <see cref="BeginGap"/>.</summary>
     public bool HasGap(long from, long to) => _view.HasGap(from, to);
 
     /// <summary>The offset from which on no bytes are missing up to the end, at or above a given one.</summary>
-    public long ContiguousFrom(long offset) => _view.Extents.Where(e => e.Segment.Header.Reason == SegmentReason.Gap)
-        .Select(e => e.StartOffset).Append(offset).Max();
+    public long ContiguousFrom(long offset) => _view.Gaps.Append(offset).Max();
 
     /// <summary>What names the log's history: a log of another name has to be copied anew, with what it rests on.</summary>
     public StreamHistory History => new(Origin.ReplicationId, ContiguousFrom(Origin.Offset));
@@ -186,7 +248,7 @@ public sealed partial class VersionLog
                 {
                     throw new LogIOException("delete", oldest.Path, isFatal: false, e);
                 }
-                _view = LogView.Of([.. view.Segments.Skip(1)], view.Generation, view.Durable);
+                _view = view.With([.. view.Segments.Skip(1)], view.Durable);
                 try
                 {
                     _files.SyncDirectory(_options.Directory);
@@ -199,19 +261,55 @@ public sealed partial class VersionLog
         }
     }
 
-    /// <summary>Whether a state of the store, taken in a world-line at a stream offset of the history named by
-    /// <paramref name="origin"/>, is part of the current history: no later world-line has voided it.</summary>
-    public bool IsInHistory(StreamOrigin origin, WorldLine worldLine, long offset)
+    /// <summary>Whether a state of the store, taken in a line at a stream offset of the history named by <paramref name="origin"/>, is part
+    /// of the current history: the log has passed through that line, and no later one has voided the state.</summary>
+    public bool IsInHistory(StreamOrigin origin, Reign reign, WorldLine worldLine, long offset)
     {
-        if (IsEmpty)
+        if (_view.Head is not { } head)
         {
             return false;
         }
+        return origin == head.Origin && offset >= head.Origin.Offset
+            && head.Lines.Any(l => l.Reign == reign && l.WorldLine == worldLine)
+            && head.Branches.All(b => b.Line <= new LogLine(reign, worldLine) || offset <= b.Offset);
+    }
+
+    private static LogBranch[] With(IReadOnlyList<LogBranch> branches, in LogBranch next) =>
+        [.. branches.TakeLast(SegmentHeader.BranchesMax - 1), next];
+
+    // The end of a version that a log may go back to, or null: its beginning. With all that was appended in the files.
+    private Boundary? EndAt(in LogIndex to)
+    {
+        LogView view = _view;
         SegmentHeader head = Head;
-        bool isKnown = worldLine >= head.FirstWorldLine && worldLine <= head.WorldLine
-            && (head.Branches.Count < SegmentHeader.BranchesMax || worldLine >= head.Branches[0].WorldLine);
-        return origin == head.Origin && isKnown && offset >= head.Origin.Offset
-            && head.Branches.All(b => b.WorldLine <= worldLine || offset <= b.Offset);
+        LogBranch[] lines = [.. head.KeptLines];
+        (Reign reign, WorldLine worldLine) = (to.Reign, to.WorldLine);
+        int at = Array.FindIndex(lines, l => l.Reign == reign && l.WorldLine == worldLine);
+        bool isInLine = at >= 0 && to.Offset >= lines[at].Offset && to.Closed >= lines[at].Version
+            && (at == lines.Length - 1 || (to.Offset <= lines[at + 1].Offset && to.Closed <= lines[at + 1].Version));
+        bool isLast = to.Closed == Lines.End.Closed;
+        Boundary? end = isLast ? view.Durable.Last : isInLine ? BoundaryAtOrBelow(to.Closed) : null;
+        bool isEnd = end is { } found ? found.Version == to.Closed && found.Offset == to.Offset
+            : to.Closed == head.FirstVersion.Previous && to.Offset == head.Origin.Offset && (isLast || view.StartOffset == to.Offset);
+        return isInLine && isEnd ? end
+            : throw new ArgumentException($"The log has no end of a version at {to}; it is at {DurableEnd}.", nameof(to));
+    }
+
+    // The newest cut that was noted as held, of those that a log reaches which has gone back.
+    private WorldPoint HeldAt(WorldPoint end)
+    {
+        WorldPoint held = _written.Held;
+        for (int i = _view.Extents.Count - 1; i >= 0 && held > end; i--)
+        {
+            Extent extent = _view.Extents[i];
+            held = extent.Segment.Header.Held;
+            foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.FirstBlock))
+            {
+                if (entry.Closes && entry.Version > extent.VersionMax.Number) { break; }
+                if (!entry.Closes && entry.ToHeldCut() > held && entry.ToHeldCut() <= end) { held = entry.ToHeldCut(); }
+            }
+        }
+        return held;
     }
 
     // Of an attempt that came to nothing: the caller goes on at the branch.
@@ -259,7 +357,8 @@ public sealed partial class VersionLog
             _endOffset = _written.Offset;
             _last = _written.Last;
             _held = _written.Held;
-            _worldLine = Head.WorldLine;
+            _line = new LogIndex(Head.WorldLine, default, default) { Reign = Head.Reign };
+            _generation = _view.Generation;
             _tail?.Restart(_endOffset, _last?.Version ?? Head.FirstVersion.Previous);
             _written = _written with { Position = _appendedPosition };
         }

@@ -42,7 +42,7 @@ public sealed partial class VersionLog
                     last = before;
                     yield return before;
                 }
-                foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.FirstBlock))
+                foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FirstBlock))
                 {
                     if (entry.Version > extent.VersionMax.Number)
                     {
@@ -85,12 +85,12 @@ public sealed partial class VersionLog
             }
             IndexPoint start = segment.FindVersion(version);
             best = start.LastBefore ?? best;
-            foreach (LogEntry entry in EntriesOf(segment, start.FilePosition))
+            foreach (LogEntry entry in EndsOf(segment, start.FilePosition))
             {
                 Boundary closed = entry.ToBoundary(segment.Header.WorldLine);
                 if (closed.Version > version)
                 {
-                    // Inside a run; or in a part that is void, whose world-line closed the versions up to the next one's branch.
+                    // Inside a run; or in a part that is void, whose line closed the versions up to the next one's branch.
                     bool isClosed = entry.Kind == EntryKind.EmptyRun || closed.Version > extent.VersionMax;
                     return AtOrAboveStart(isClosed ? (best ?? closed) with { Version = version } : best, view);
                 }
@@ -105,9 +105,9 @@ public sealed partial class VersionLog
     {
         lock (_gate)
         {
-            return _tail is not null && view.Head?.WorldLine == _worldLine && version <= view.Durable.Last?.Version
-                && view.Durable.Last?.WorldLine == _worldLine
-                ? _tail.EndAtOrBelow(version, _worldLine) : null;
+            return _tail is not null && view.Generation == _generation && version <= view.Durable.Last?.Version
+                && view.Durable.Last?.WorldLine == _line.WorldLine
+                ? _tail.EndAtOrBelow(version, _line.WorldLine) : null;
         }
     }
 
@@ -131,7 +131,7 @@ public sealed partial class VersionLog
     {
         lock (_gate)
         {
-            return _tail is not null && from.WorldLine == _worldLine && _tail.Holds(from) ? _tail.EndOfPiece(from, limit, bytesMax) : null;
+            return _tail is not null && IsPresent(from) && _tail.Holds(from) ? _tail.EndOfPiece(from, limit, bytesMax) : null;
         }
     }
 
@@ -140,32 +140,30 @@ public sealed partial class VersionLog
     {
         lock (_gate)
         {
-            if (_tail is null || from.WorldLine != _worldLine || !_tail.Holds(from) || !_tail.Holds(to)) { return false; }
+            if (_tail is null || !IsPresent(from) || !_tail.Holds(from) || !_tail.Holds(to)) { return false; }
             _tail.Copy(from, to, bytes, ends);
             return true;
         }
     }
 
-    /// <summary>Whether the log has kept a world-line up to an index of it.</summary>
+    // Under _gate.
+    private bool IsPresent(in LogIndex index) => index.WorldLine == _line.WorldLine && index.Reign == _line.Reign;
+
+    /// <summary>Whether the log has kept a line up to an index of it.</summary>
     internal bool Keeps(LogIndex index)
     {
         SegmentHeader head = Head;
-        if (index.WorldLine == head.WorldLine) { return true; }
-        if (head.Branches.Count == SegmentHeader.BranchesMax && index.WorldLine < head.Branches[0].WorldLine) { return false; }
-        foreach (WorldLineBranch branch in head.Branches)
-        {
-            if (branch.WorldLine > index.WorldLine) { return index.Offset <= branch.Offset && index.Closed <= branch.Version; }
-        }
-        return false;
+        return head.Lines.Any(l => l.Reign == index.Reign && l.WorldLine == index.WorldLine) && head.Branches.All(
+            b => b.Line <= index.Line || (index.Offset <= b.Offset && index.Closed <= b.Version));
     }
 
-    /// <summary>The first version of the present world-line that ends at or behind an offset, durably, and the last one that ends before
+    /// <summary>The first version of the present line that ends at or behind an offset, durably, and the last one that ends before
     /// it. Null: there is none yet.</summary>
     /// <param name="offset">The offset.</param>
     /// <param name="closed">A version that was closed when the log went no further than that.</param>
     public (VersionNumber Before, VersionNumber Floor)? FloorAt(long offset, VersionNumber closed)
     {
-        foreach (LogEntry end in EndsAfter(WorldLine, closed))
+        foreach (LogEntry end in EndsAfter(DurableEnd with { Closed = closed }))
         {
             if (end.Offset >= offset) { return (closed, new(end.Version)); }
             closed = new(end.Version);
@@ -173,23 +171,32 @@ public sealed partial class VersionLog
         return null;
     }
 
-    /// <summary>The ends of later versions that a world-line has, and has kept.</summary>
-    internal IEnumerable<LogEntry> EndsAfter(WorldLine line, VersionNumber version)
+    /// <summary>The ends of versions behind an index that its line has, and has kept.</summary>
+    internal IEnumerable<LogEntry> EndsAfter(LogIndex from)
     {
         LogView view = _view;
+        VersionNumber version = from.Closed;
         for (int i = 0; i < view.Extents.Count; i++)
         {
             Extent extent = view.Extents[i];
-            if (extent.Segment.Header.WorldLine != line) { continue; }
+            if (!extent.Segment.Header.IsOf(from)) { continue; }
             // What the next file states as closed before it is all that there is in this one.
             if (i + 1 < view.Extents.Count && view.Extents[i + 1].Segment.Header is { Reason: SegmentReason.Continue } next
                 && next.LastBoundary?.Version <= version)
             {
                 continue;
             }
-            foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.FindVersion(version).FilePosition))
+            long last = version.Number;
+            foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FindVersion(version).FilePosition))
             {
-                if (entry.Version > extent.VersionMax.Number) { break; }
+                // A part of a run may be void.
+                if (entry.Version > extent.VersionMax.Number)
+                {
+                    bool isPart = entry.Kind == EntryKind.EmptyRun && extent.VersionMax.Number > last;
+                    if (isPart) { yield return entry.UpTo(extent.VersionMax); }
+                    break;
+                }
+                last = Math.Max(last, entry.Version);
                 if (entry.Version > version.Number) { yield return entry; }
             }
         }
@@ -197,6 +204,9 @@ public sealed partial class VersionLog
 
     private static Boundary? AtOrAboveStart(Boundary? boundary, LogView view) =>
         boundary?.Offset >= view.StartOffset ? boundary : null;
+
+    private static IEnumerable<LogEntry> EndsOf(Segment segment, long fromPosition) =>
+        EntriesOf(segment, fromPosition).Where(e => e.Closes);
 
     private static IEnumerable<LogEntry> EntriesOf(Segment segment, long fromPosition)
     {
@@ -210,8 +220,7 @@ public sealed partial class VersionLog
             }
             for (int i = 0; i < reader.Header.EntryCount; i++)
             {
-                LogEntry entry = reader.Entry(i);
-                if (entry.Closes) { yield return entry; }
+                yield return reader.Entry(i);
             }
         }
     }

@@ -7,6 +7,7 @@
 //      from memory that never reached the disk.
 // Nothing is ever appended to a file of an earlier process: the next write starts a new segment, which states where this one
 // ended, so that leftovers behind a torn block cannot come back.
+using Slogger.Core.Replication;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Log.Segments;
@@ -32,6 +33,7 @@ public sealed partial class VersionLog
             options.Files.CreateDirectory(options.Directory);
             directoryLock = options.Files.TryLock(Path.Combine(options.Directory, LockName)) ?? throw new LogFencedException(
                 $"The version log in {options.Directory} is in use by another process. Stop that process first.");
+            options = options with { Epoch = options.Epoch ?? NewestEpoch(options) };
             log = new VersionLog(options, directoryLock);
             log.Recover();
             return log;
@@ -81,11 +83,24 @@ public sealed partial class VersionLog
             dropped.ForEach(_files.Delete);
             _files.SyncDirectory(_options.Directory);
         }
-        _view = LogView.Of(segments, 0, _written);
-        if (segments.Count > 0) { _worldLine = Head.WorldLine; }
-        if (segments.Count > 0) { _tail?.Restart(_endOffset, _last?.Version ?? Head.FirstVersion.Previous); }
+        _view = LogView.Of(segments, _written);
+        if (segments.Count > 0)
+        {
+            _line = new LogIndex(Head.WorldLine, default, default) { Reign = Head.Reign };
+            _tail?.Restart(_endOffset, _last?.Version ?? Head.FirstVersion.Previous);
+        }
         Segment? tail = segments.LastOrDefault();
         Report = new OpenReport(segments.Count, isTorn, tail?.Path, tail?.DurableEnd ?? 0, dropped);
+    }
+
+    private static long NewestEpoch(VersionLogOptions options)
+    {
+        long newest = 0;
+        foreach (string name in options.Files.List(options.Directory))
+        {
+            if (SegmentName.TryParse(name, out long epoch, out _)) { newest = Math.Max(newest, epoch); }
+        }
+        return newest;
     }
 
     private List<Segment> FindSegments(List<string> dropped)
@@ -99,10 +114,10 @@ public sealed partial class VersionLog
             }
         }
         found.Sort((a, b) => a.Sequence.CompareTo(b.Sequence));
-        if (found.Count > 0 && found.Max(f => f.Epoch) is var newest && newest > _options.Epoch)
+        if (found.Count > 0 && found.Max(f => f.Epoch) is var newest && newest > _options.OwnEpoch)
         {
             throw new LogFencedException(
-                $"The version log in {_options.Directory} was written under epoch {newest}, this process has {_options.Epoch}: " +
+                $"The version log in {_options.Directory} was written under epoch {newest}, this process has {_options.OwnEpoch}: " +
                 "another process took the shard over, or the metadata that gives out epochs is not what it was.") { NewestEpoch = newest };
         }
         _lastSequenceSeen = found.Count > 0 ? found[^1].Sequence : 0;

@@ -134,16 +134,28 @@ public sealed partial class VersionLog
         SegmentHeader header = next with
         {
             Shard = _options.Shard.Number,
-            Epoch = _options.Epoch,
+            Epoch = _options.OwnEpoch,
             Sequence = sequence,
             Salt = BitConverter.ToUInt32(RandomNumberGenerator.GetBytes(sizeof(uint))),
             PreviousSequence = tail?.Header.Sequence ?? 0,
             PreviousEnd = tail?.DurableEnd ?? 0,
             HistorySequence = isBegin ? sequence : next.HistorySequence,
-            Held = isBegin ? default : _written.Held,
+            Held = next.Reason switch
+            {
+                SegmentReason.Begin => default,
+                SegmentReason.Rewind => next.Held,
+                _ => _written.Held,
+            },
         };
         ILogFile file = CreateSegmentFile(header, out int headerBytes);
         SealFiles(view);
+        bool isVoiding = header.Reason switch
+        {
+            SegmentReason.Continue => false,
+            SegmentReason.Reign => header.StartOffset < _written.Offset,
+            _ => true,
+        };
+        bool isRewind = isVoiding && header.Reason is (SegmentReason.Rewind or SegmentReason.Reign);
         _file = file;
         _fileSynced = _filePosition = headerBytes;
         _blockNumber = 1;
@@ -153,9 +165,11 @@ public sealed partial class VersionLog
         {
             FileBytes = _options.SegmentBytes,
         };
-        bool isVoiding = header.Reason != SegmentReason.Continue;
         IReadOnlyList<Segment> segments = isBegin ? [segment] : [.. view.Segments, segment];
-        _view = LogView.Of(segments, view.Generation + (isVoiding ? 1 : 0), _written);
+        _view = view.With(segments, _written) with
+        {
+            Generation = view.Generation + (isVoiding ? 1 : 0), Rewinds = view.Rewinds + (isRewind ? 1 : 0),
+        };
     }
 
     private ILogFile CreateSegmentFile(SegmentHeader header, out int headerBytes)

@@ -3,13 +3,15 @@
 // What it promises:
 //   - after Sync returns, everything appended before it was called survives a crash of the process and of the machine;
 //   - what is recovered is a prefix of what was appended, never with a hole and never with other bytes;
-//   - a change of history (Begin, BeginWorldLine) has happened completely or not at all, and is durable when it returns;
+//   - a change of history (Begin, BeginWorldLine, BeginReign, RewindTo) has happened completely or not at all, and is durable when it
+//     returns;
 //   - memory is bounded: an appender that outruns the disk waits.
 // Who calls it: one thread appends (the replication link); one, usually another, syncs; any number read. Trimming may come
 // from any thread at any time; changes of history from any thread, but not while another appends.
 //
 // Locks: _io is held by whoever writes files, _gate for the moments in which memory changes hands; _io before _gate. An
 // append takes only _gate, unless the buffers are full.
+using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Versions;
@@ -38,7 +40,8 @@ public sealed partial class VersionLog : IDisposable
     private long _appendedPosition;
     private Boundary? _last;
     private WorldPoint _held;
-    private WorldLine _worldLine;      // of what was appended: a change of history is in the files before it is here
+    private LogIndex _line;            // of what was appended, its beginning: a change of history is in the files before it is here
+    private long _generation;          // of the view that had it first
     private readonly LogTail? _tail;
     private LogIOException? _failure;
     private bool _isDisposed;
@@ -98,13 +101,36 @@ public sealed partial class VersionLog : IDisposable
     /// <exception cref="InvalidOperationException">The log is empty.</exception>
     public WorldLine FirstWorldLine => Head.FirstWorldLine;
 
+    /// <summary>The present reign.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public Reign Reign => Head.Reign;
+
+    /// <summary>The reign with which the current history began.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public Reign FirstReign => Head.FirstReign;
+
     /// <summary>The first version of the current history; what came before is not in the log.</summary>
     /// <exception cref="InvalidOperationException">The log is empty.</exception>
     public VersionNumber FirstVersion => Head.FirstVersion;
 
-    /// <summary>The world-lines started in this history, oldest first; the newest 64.</summary>
+    /// <summary>The world-lines and reigns started in this history, oldest first; the newest 64. Void ones are among them, but none that
+    /// <see cref="RewindTo"/> went back behind.</summary>
     /// <exception cref="InvalidOperationException">The log is empty.</exception>
-    public IReadOnlyList<WorldLineBranch> Branches => Head.Branches;
+    public IReadOnlyList<LogBranch> Branches => Head.Branches;
+
+    /// <summary>The log as its lines, up to the last version closed durably: bytes behind that do not count. What was trimmed is among
+    /// them: see <see cref="StartOffset"/>.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public LogLines Lines
+    {
+        get
+        {
+            LogView view = _view;
+            SegmentHeader head = view.Head ?? Head;
+            return new([.. head.KeptLines], new(head.WorldLine, view.Durable.Last?.Offset ?? head.Origin.Offset,
+                view.Durable.Last?.Version ?? head.FirstVersion.Previous) { Reign = head.Reign });
+        }
+    }
 
     /// <summary>The first stream offset that can be read; 0 if the log is empty.</summary>
     public long StartOffset => _view.StartOffset;
@@ -149,7 +175,7 @@ public sealed partial class VersionLog : IDisposable
         {
             lock (_gate)
             {
-                return new(_worldLine, _endOffset, _last?.Version ?? Head.FirstVersion.Previous);
+                return _line with { Offset = _endOffset, Closed = _last?.Version ?? Head.FirstVersion.Previous };
             }
         }
     }
@@ -162,7 +188,10 @@ public sealed partial class VersionLog : IDisposable
         {
             LogView view = _view;
             SegmentHeader head = view.Head ?? Head;
-            return new(head.WorldLine, view.Durable.Offset, view.Durable.Last?.Version ?? head.FirstVersion.Previous);
+            return new(head.WorldLine, view.Durable.Offset, view.Durable.Last?.Version ?? head.FirstVersion.Previous)
+            {
+                Reign = head.Reign,
+            };
         }
     }
 

@@ -15,8 +15,9 @@ public sealed record VersionLogOptions
     public required ShardId Shard { get; init; }
 
     /// <summary>Fencing epoch of the opener; names its segments. Default 1. A log that holds segments of a newer epoch
-    /// is refused (<see cref="LogFencedException"/>).</summary>
-    public long Epoch { get; init; } = 1;
+    /// is refused (<see cref="LogFencedException"/>). Null: something else fences, as a ballot does; then it is that of the newest
+    /// segment, or 0.</summary>
+    public long? Epoch { get; init; } = 1;
 
     /// <summary>Size of a segment file, in bytes. Default 64 MiB. Space is taken and given back in this unit.</summary>
     public int SegmentBytes { get; init; } = 64 << 20;
@@ -53,10 +54,13 @@ public sealed record VersionLogOptions
     /// <summary>The file layer. Default the operating system's.</summary>
     public IFileLayer Files { get; init; } = SystemFileLayer.Instance;
 
+    /// <summary>The epoch of a log that is open.</summary>
+    internal long OwnEpoch => Epoch ?? 0;
+
     internal VersionLogOptions Checked()
     {
         ArgumentException.ThrowIfNullOrEmpty(Directory);
-        ArgumentOutOfRangeException.ThrowIfNegative(Epoch);
+        ArgumentOutOfRangeException.ThrowIfNegative(OwnEpoch);
         ArgumentOutOfRangeException.ThrowIfLessThan(SegmentBytes, 16 << 10);
         ArgumentOutOfRangeException.ThrowIfLessThan(BlockBytes, 256);
         ArgumentOutOfRangeException.ThrowIfGreaterThan(BlockBytes, Math.Min(SegmentBytes / 4, 8 << 20));

@@ -1,5 +1,6 @@
 // A gap in the stream: what lies before it stays restorable, what lies behind it is restored from the gap's checkpoint, and
 // nothing is ever read across it.
+using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
@@ -76,7 +77,7 @@ public class GapTests
         VersionLog again = VersionLog.Open(Options(disk));
         Assert.Equal([.. Stream(1000, 5_000), .. "another future"u8], ReadAll(again, 1000));
         Assert.False(again.HasGap(1000, 200_000));
-        Assert.False(again.IsInHistory(Origin, WorldLine.First, 90_000));
+        Assert.False(again.IsInHistory(Origin, Reign.None, WorldLine.First, 90_000));
     }
 
     [Fact]

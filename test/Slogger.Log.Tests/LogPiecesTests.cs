@@ -1,5 +1,4 @@
 // The log as a shipper reads it, and the cuts that a backup notes in its own. What chance finds is in VersionLogCrashTests, too.
-using System.Buffers.Binary;
 using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
@@ -214,22 +213,4 @@ public class LogPiecesTests
             log.BoundaryAtOrBelow(new VersionNumber(77))!.Value with { Time = first.Time });
     }
 
-    [Fact]
-    public void Header_OfTheFormatWithoutHeldCuts_IsRead()
-    {
-        var header = new SegmentHeader
-        {
-            Shard = 1, Salt = 2, Reason = SegmentReason.Continue, Epoch = 3, Sequence = 4, PreviousSequence = 3, PreviousEnd = 512,
-                HistorySequence = 1, Origin = LogFixture.Origin,
-            ReplicationId = LogFixture.ReplicationId, WorldLine = WorldLine.First, FirstWorldLine = WorldLine.First,
-                FirstVersion = new VersionNumber(1), StartOffset = 5000, LastBoundary = null, Branches = [],
-            Held = new(WorldLine.First, new VersionNumber(3)),
-        };
-        byte[] bytes = new byte[SegmentHeader.BytesMax];
-        int length = header.Encode(bytes);
-        Assert.Equal(header.Held, SegmentHeader.Decode(bytes.AsSpan(0, length), "file").Held);
-        BinaryPrimitives.WriteUInt32LittleEndian(bytes, 1);
-        SegmentHeader old = SegmentHeader.Decode(bytes.AsSpan(0, length - (2 * sizeof(long))), "file");
-        Assert.Equal((default, 5000, 4), (old.Held, old.StartOffset, old.Sequence));
-    }
 }

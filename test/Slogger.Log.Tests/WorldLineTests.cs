@@ -1,5 +1,7 @@
 // I5 in the log: nothing of an abandoned world-line is read after its successor has started. I4's neighbour: a log that ends below
 // the recorded cut is an error.
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
@@ -44,7 +46,7 @@ public class WorldLineTests
         VersionLog again = VersionLog.Open(Options(disk));
         Assert.Equal((Second, OtherReplicationId, 41_000L), (again.WorldLine, again.ReplicationId, again.EndOffset));
         Assert.Equal(Origin, again.Origin);
-        Assert.Equal([new WorldLineBranch(Second, new VersionNumber(10), 41_000)], again.Branches);
+        Assert.Equal([new LogBranch(Second, new VersionNumber(10), 41_000)], again.Branches);
         Assert.Equal(Stream(1000, 40_000), ReadAll(again, 1000));
         again.Append("another future"u8);
         Boundary other = Closed(again, 11);
@@ -103,7 +105,7 @@ public class WorldLineTests
         log.AppendBoundary(next);
         log.Sync();
         VersionLog again = Reopened(disk);
-        Assert.Equal([new WorldLineBranch(Second, new VersionNumber(10), 1010)], again.Branches);
+        Assert.Equal([new LogBranch(Second, new VersionNumber(10), 1010)], again.Branches);
         Assert.Equal([.. Stream(1000, 10), .. "as it is"u8], ReadAll(again, 1000));
         Assert.Equal([kept, next], again.Boundaries);
         again.Verify();
@@ -134,7 +136,7 @@ public class WorldLineTests
         log.Sync();
         log.Rewind();
         VersionLog again = Reopened(disk);
-        Assert.Equal([new WorldLineBranch(Second, new VersionNumber(10), 1010)], again.Branches);
+        Assert.Equal([new LogBranch(Second, new VersionNumber(10), 1010)], again.Branches);
         Assert.Equal([.. Stream(1000, 20), .. "another part"u8], ReadAll(again, 1000));
         Assert.Equal([first, kept, next], again.Boundaries);
         Assert.Equal(kept, again.BoundaryAtOrBelow(new VersionNumber(11)));
@@ -201,7 +203,7 @@ public class WorldLineTests
         using VersionLog again = Reopened(disk);
         Assert.Equal(Stream(1000, 118 * 20), ReadAll(again, 1000));
         Assert.Equal(new WorldLine(119), again.WorldLine);
-        Assert.False(again.IsInHistory(Origin, WorldLine.First, 1001));
+        Assert.False(again.IsInHistory(Origin, Reign.None, WorldLine.First, 1001));
     }
 
     [Fact]
@@ -283,10 +285,10 @@ public class WorldLineTests
         log.BeginWorldLine(Second, kept, OtherReplicationId);
         Write(log, 100, 11);
         log.Sync();
-        Assert.True(log.IsInHistory(Origin, WorldLine.First, 1100));
-        Assert.False(log.IsInHistory(Origin, WorldLine.First, 1101));
-        Assert.True(log.IsInHistory(Origin, Second, 1200));
-        Assert.False(log.IsInHistory(Origin, new WorldLine(3), 1100));
-        Assert.False(log.IsInHistory(Origin with { Offset = 500 }, WorldLine.First, 1100));
+        Assert.True(log.IsInHistory(Origin, Reign.None, WorldLine.First, 1100));
+        Assert.False(log.IsInHistory(Origin, Reign.None, WorldLine.First, 1101));
+        Assert.True(log.IsInHistory(Origin, Reign.None, Second, 1200));
+        Assert.False(log.IsInHistory(Origin, Reign.None, new WorldLine(3), 1100));
+        Assert.False(log.IsInHistory(Origin with { Offset = 500 }, Reign.None, WorldLine.First, 1100));
     }
 }

@@ -20,4 +20,7 @@ public sealed record Checkpoint : KeptFile
 
     /// <summary>Number of a world-line that it belongs to: in which it was taken, or a later one.</summary>
     public required long WorldLine { get; init; }
+
+    /// <summary>Number of the reign that goes with it: 0 if there was none.</summary>
+    public long Reign { get; init; }
 }

@@ -1,5 +1,7 @@
 // The checkpoints of mode log: which of them the log can restore from, and which are needed no longer.
 using System.Globalization;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
@@ -9,8 +11,9 @@ namespace Slogger.Log.Checkpoints;
 /// <summary>The checkpoints of one shard, by rising offset, in a directory of their own. Thread-safe.</summary>
 public sealed class CheckpointStore : KeptFiles<Checkpoint>
 {
-    // A fraction of what the log remembers, so that a refusal of the disk now and then does no harm.
-    private const int WorldLinesBehindMax = SegmentHeader.BranchesMax / 4;
+    // A fraction of what the log remembers, so that a refusal of the disk now and then does no harm. What is carried is carried half the
+    // way: the log may go back to an older line, and a checkpoint of one that it does not know is not usable.
+    private const int LinesBehindMax = SegmentHeader.BranchesMax / 4;
 
     private CheckpointStore(string directory, IFileLayer? files)
         : base(directory, files, KeptFileJson.Default.Checkpoint, (a, b) => a.Offset.CompareTo(b.Offset))
@@ -34,19 +37,22 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         }
     }
 
-    /// <summary>Notes of every usable checkpoint that fell behind that it belongs to the log's present world-line too. The log
+    /// <summary>Notes of every usable checkpoint that fell behind that it belongs to a later line of the log too. The log
     /// remembers a limited number of branches, and a checkpoint from before them could not be told from a void one: to be
-    /// called after each new world-line. Durable when it returns.</summary>
+    /// called after each new world-line or reign. Durable when it returns.</summary>
     /// <exception cref="LogIOException">The disk refused; every checkpoint is as it was, or noted.</exception>
     public void CarryForward(VersionLog log)
     {
         lock (Gate)
         {
             if (log.IsEmpty) { return; }
-            foreach (Checkpoint checkpoint in Kept.Where(c => log.WorldLine.Number - c.WorldLine >= WorldLinesBehindMax && IsUsable(log, c))
-                .ToList())
+            IReadOnlyList<LogBranch> branches = log.Branches;
+            if (branches.Count < LinesBehindMax) { return; }
+            LogBranch begun = branches[^LinesBehindMax], to = branches[^(LinesBehindMax / 2)];
+            foreach (Checkpoint checkpoint in Kept.Where(
+                c => begun.Line > new LogLine(new Reign(c.Reign), new WorldLine(c.WorldLine)) && IsUsable(log, c)).ToList())
             {
-                Note(checkpoint, checkpoint with { WorldLine = log.WorldLine.Number });
+                Note(checkpoint, checkpoint with { Reign = to.Reign.Number, WorldLine = to.WorldLine.Number });
             }
         }
     }
@@ -91,5 +97,5 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
     private protected override string StemOf(Checkpoint described) => described.Offset.ToString("D16", CultureInfo.InvariantCulture);
 
     private static bool IsUsable(VersionLog log, Checkpoint c) =>
-        !log.IsEmpty && log.IsInHistory(c.Origin, new WorldLine(c.WorldLine), c.Offset) && c.Offset >= log.StartOffset;
+        !log.IsEmpty && log.IsInHistory(c.Origin, new Reign(c.Reign), new WorldLine(c.WorldLine), c.Offset) && c.Offset >= log.StartOffset;
 }

@@ -1,19 +1,24 @@
 // THE FORMAT OF A SEGMENT'S HEADER: the data of the first block (kind 1) of each file. It restates everything a reader must
 // know of what came before, so that older files can be deleted, and so that a change of history is one atomic
-// write: a history begins, or a world-line branches off, exactly when the header of the segment that says so is durable.
+// write: a history begins, or a world-line or a reign branches off, exactly when the header of the segment that says so is durable.
 //
-//   u32 format (2)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind
+//   u32 format (3)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind, 6 reign
 //   u64 epoch   u64 sequence   u64 previous sequence (0: none)   i64 end of the previous file (bytes that count)
 //   u64 sequence of the segment that began this history
 //   origin:  text replication id, i64 offset, i32 database       text: u8 length, ASCII bytes
 //   text current replication id
-//   i64 world-line   i64 world-line of the history's begin   i64 first version of the history
+//   i64 world-line   i64 reign   the same two of the history's begin   i64 first version of the history
 //   i64 stream offset of the first byte in this file
 //   last boundary before this file: u8 0 or 1, then i64 world-line, i64 version, i64 offset, i32 database, u64 time
-//   u32 count, then branches: i64 world-line, i64 version, i64 offset (the newest 64 of this history)
-//   the cut held before this file, of a backup's log: i64 world-line (0: none), i64 version. Format 1 ends before it.
+//   u32 count, then branches: i64 reign, i64 world-line, i64 version, i64 offset (the newest 64 that lead to this file's line)
+//   the cut held before this file, of a backup's log: i64 world-line (0: none), i64 version
+//
+// A line is a world-line within a reign. A rewind may lead back to an older one: then the line, and the branches, are as they were.
+// Format 2 has no reigns, which reads as reign 0. Format 1 ends before the cut, too. Both are read, and not written any more.
 using System.Buffers.Binary;
 using System.Text;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -27,13 +32,15 @@ internal enum SegmentReason : uint
     Branch = 3,
     Gap = 4,
     Rewind = 5,
+    Reign = 6,
 }
 
 internal sealed record SegmentHeader
 {
-    public const uint FormatVersion = 2;
+    public const uint FormatVersion = 3;
+    private const uint FormatWithoutReigns = 2;
     private const uint FormatWithoutHeld = 1;
-    public const int BranchesMax = Slogger.Core.Replication.LogBranch.KeptMax;
+    public const int BranchesMax = LogBranch.KeptMax;
     public const int BytesMax = 4096;
 
     public required int Shard { get; init; }
@@ -48,14 +55,32 @@ internal sealed record SegmentHeader
     public required string ReplicationId { get; init; }
     public required WorldLine WorldLine { get; init; }
     public required WorldLine FirstWorldLine { get; init; }
+    public Reign Reign { get; init; }
+    public Reign FirstReign { get; init; }
     public required VersionNumber FirstVersion { get; init; }
     public required long StartOffset { get; init; }
     public required Boundary? LastBoundary { get; init; }
-    public required IReadOnlyList<WorldLineBranch> Branches { get; init; }
+    public required IReadOnlyList<LogBranch> Branches { get; init; }
     public WorldPoint Held { get; init; }
 
-    /// <summary>The branch that a segment of reason <see cref="SegmentReason.Branch"/> starts.</summary>
-    public WorldLineBranch Branch => Branches[^1];
+    /// <summary>The last version closed before this file.</summary>
+    public VersionNumber Closed => LastBoundary?.Version ?? FirstVersion.Previous;
+
+    /// <summary>Where the last version closed before this file ends.</summary>
+    public long ClosedOffset => LastBoundary?.Offset ?? Origin.Offset;
+
+    /// <summary>Whether the file begins where an earlier one has more: that is void.</summary>
+    public bool IsVoiding => Reason is SegmentReason.Branch or SegmentReason.Reign or SegmentReason.Rewind;
+
+    /// <summary>Where each line begins that is known, in order: the first one with the history, if it is not forgotten.</summary>
+    public IEnumerable<LogBranch> Lines => Branches.Count == BranchesMax ? Branches
+        : Branches.Prepend(new LogBranch(FirstWorldLine, FirstVersion.Previous, Origin.Offset) { Reign = FirstReign });
+
+    /// <summary>As <see cref="Lines"/>, but for those whose own beginning a later one has made void.</summary>
+    public IEnumerable<LogBranch> KeptLines => Lines.Where(
+        line => Branches.All(b => b.Line <= line.Line || (b.Version >= line.Version && b.Offset >= line.Offset)));
+
+    public bool IsOf(in LogIndex index) => Reign == index.Reign && WorldLine == index.WorldLine;
 
     public int Encode(Span<byte> destination)
     {
@@ -74,7 +99,9 @@ internal sealed record SegmentHeader
         writer.U32((uint)Origin.Database);
         writer.Text(ReplicationId);
         writer.I64(WorldLine.Number);
+        writer.I64(Reign.Number);
         writer.I64(FirstWorldLine.Number);
+        writer.I64(FirstReign.Number);
         writer.I64(FirstVersion.Number);
         writer.I64(StartOffset);
         writer.U8(LastBoundary is null ? (byte)0 : (byte)1);
@@ -85,8 +112,9 @@ internal sealed record SegmentHeader
         writer.U32((uint)last.Database);
         writer.I64((long)last.Time.Bits);
         writer.U32((uint)Branches.Count);
-        foreach (WorldLineBranch branch in Branches)
+        foreach (LogBranch branch in Branches)
         {
+            writer.I64(branch.Reign.Number);
             writer.I64(branch.WorldLine.Number);
             writer.I64(branch.Version.Number);
             writer.I64(branch.Offset);
@@ -102,11 +130,12 @@ internal sealed record SegmentHeader
     {
         var reader = new FieldReader(source);
         uint format = reader.U32();
-        if (format is not (FormatVersion or FormatWithoutHeld))
+        if (format is not (FormatVersion or FormatWithoutReigns or FormatWithoutHeld))
         {
             throw new LogCorruptException(file, BlockFormat.HeaderBytes,
                 $"format {format} is not the format {FormatVersion} that this program reads; use the program that wrote it");
         }
+        bool hasReigns = format >= FormatVersion;
         int shard = (int)reader.U32();
         uint salt = reader.U32();
         var reason = (SegmentReason)reader.U32();
@@ -118,16 +147,19 @@ internal sealed record SegmentHeader
         var origin = new StreamOrigin(reader.Text(), reader.I64(), (int)reader.U32());
         string replicationId = reader.Text();
         long worldLine = reader.I64();
+        long reign = hasReigns ? reader.I64() : 0;
         long firstWorldLine = reader.I64();
+        long firstReign = hasReigns ? reader.I64() : 0;
         long firstVersion = reader.I64();
         long startOffset = reader.I64();
         bool hasLast = reader.U8() != 0;
         var last = new Boundary(new WorldLine(reader.I64()), new VersionNumber(reader.I64()), reader.I64(), (int)reader.U32(),
             new HybridTimestamp((ulong)reader.I64()));
-        var branches = new WorldLineBranch[Math.Min(reader.U32(), BranchesMax)];
+        var branches = new LogBranch[Math.Min(reader.U32(), BranchesMax)];
         for (int i = 0; i < branches.Length; i++)
         {
-            branches[i] = new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()), reader.I64());
+            var of = new Reign(hasReigns ? reader.I64() : 0);
+            branches[i] = new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()), reader.I64()) { Reign = of };
         }
         WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()));
         return new SegmentHeader
@@ -136,7 +168,7 @@ internal sealed record SegmentHeader
             PreviousEnd = previousEnd, HistorySequence = history, Origin = origin, ReplicationId = replicationId,
             WorldLine = new WorldLine(worldLine), FirstWorldLine = new WorldLine(firstWorldLine),
             FirstVersion = new VersionNumber(firstVersion), StartOffset = startOffset, LastBoundary = hasLast ? last : null,
-            Branches = branches, Held = held,
+            Branches = branches, Held = held, Reign = new Reign(reign), FirstReign = new Reign(firstReign),
         };
     }
 

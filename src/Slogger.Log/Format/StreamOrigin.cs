@@ -1,8 +1,5 @@
 // The vocabulary of the version log: points of the replication stream, and what a reader of the log is told about them.
 // An "offset" is the number of bytes of history before a point (Redis's master_repl_offset after executing them).
-using Slogger.Core.Versions;
-using Slogger.Core.WorldLines;
-
 namespace Slogger.Log.Format;
 
 /// <summary>Where a contiguous stream starts. It also names the history: two logs with equal origins hold parts of the
@@ -11,12 +8,6 @@ namespace Slogger.Log.Format;
 /// <param name="Offset">Bytes of history before the first byte of the stream.</param>
 /// <param name="Database">The database selected at <paramref name="Offset"/>.</param>
 public readonly record struct StreamOrigin(string ReplicationId, long Offset, int Database);
-
-/// <summary>The start of a world-line: what it kept of its predecessors.</summary>
-/// <param name="WorldLine">The world-line that starts here.</param>
-/// <param name="Version">The last version it kept.</param>
-/// <param name="Offset">Bytes of history it kept; those above belong to abandoned world-lines.</param>
-public readonly record struct WorldLineBranch(WorldLine WorldLine, VersionNumber Version, long Offset);
 
 /// <summary>What opening a log found and did.</summary>
 /// <param name="Segments">Segment files of the log.</param>

@@ -1,6 +1,7 @@
 // Takes checkpoints of a Redis, so that a restore does not have much of the log to replay, and deletes what lies behind them.
 //
 // The log is trimmed under its lock, which nobody holds while a checkpoint is fetched.
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -120,9 +121,11 @@ internal sealed class Checkpointer
     /// <param name="origin">Where the stretch of the log began that goes on from it.</param>
     /// <param name="replicationId">The identity of the stream that it was taken in.</param>
     /// <param name="offset">Where the stream goes on.</param>
+    /// <param name="reign">The reign in which it was begun.</param>
     /// <param name="line">The world-line of the state.</param>
     /// <param name="database">The database that is selected in the stream there.</param>
-    public void Add(string file, StreamOrigin origin, string replicationId, long offset, WorldLine line, int database = 0) =>
+    public void Add(string file, StreamOrigin origin, string replicationId, long offset, Reign reign, WorldLine line,
+        int database = 0) =>
         _store.Add(file, new Checkpoint
         {
             Origin = origin,
@@ -130,12 +133,15 @@ internal sealed class Checkpointer
             Offset = offset,
             Database = database,
             WorldLine = line.Number,
+            Reign = reign.Number,
             CreatedAt = DateTimeOffset.UtcNow,
         });
 
     private async Task<bool> FetchAsync(CancellationToken stop)
     {
         string file = _dumps.NewFile();
+        // Another one may begin meanwhile, and void what this is of.
+        Reign reign = _log.Reign;
         CheckpointResult result = await _dumps.FetchAsync(
             file, stop, () => FailPoint.Pass(FailPoint.CheckpointTaken)).ConfigureAwait(false);
         switch (result)
@@ -143,7 +149,7 @@ internal sealed class Checkpointer
             case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId:
                 WorldLine? served = Served();
                 int database = served is null ? DatabaseAt(fetched.Offset) : 0;
-                Add(file, _log.Origin, fetched.ReplicationId, fetched.Offset, served ?? _log.WorldLine, database);
+                Add(file, _log.Origin, fetched.ReplicationId, fetched.Offset, reign, served ?? _log.WorldLine, database);
                 _report.Info($"shard {_options.Shard}: checkpoint of {fetched.Bytes} bytes at offset {fetched.Offset}");
                 Trim();
                 return true;

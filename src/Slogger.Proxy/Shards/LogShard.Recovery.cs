@@ -187,7 +187,8 @@ internal sealed partial class LogShard
         }
         lock (_logLock)
         {
-            _checkpointer.Add(file, isGap ? _log.Origin : origin, full.ReplicationId, full.Offset, at.WorldLine);
+            _checkpointer.Add(file, isGap ? _log.Origin : origin, full.ReplicationId, full.Offset, isGap ? _log.Reign : default,
+                at.WorldLine);
             FailPoint.Pass(FailPoint.CheckpointKept);
             // What the log has is still needed: the cut of all shards may be in it.
             _indexes.ChangeHistory(

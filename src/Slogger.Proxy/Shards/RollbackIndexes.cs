@@ -72,7 +72,8 @@ internal sealed class RollbackIndexes : IDisposable
             _isBorrowed = true;
             return _ready is { } ready && ready.Checkpoint.Offset <= branchOffset
                 && _checkpoints.All.Any(c => c.FileName == ready.Checkpoint.FileName)
-                && _log.IsInHistory(ready.Checkpoint.Origin, new WorldLine(ready.Checkpoint.WorldLine), ready.Checkpoint.Offset) ? ready
+                && _log.IsInHistory(ready.Checkpoint.Origin, new(ready.Checkpoint.Reign), new WorldLine(ready.Checkpoint.WorldLine),
+                    ready.Checkpoint.Offset) ? ready
                 : null;
         }
     }

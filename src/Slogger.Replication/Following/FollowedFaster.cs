@@ -7,6 +7,7 @@
 // before readers have to wait for it, if it can be; if not (no memory), the store is given up, and begun again from the commit: what is
 // shown is never half of a version.
 using System.Diagnostics;
+using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
@@ -340,7 +341,7 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
         if (log.IsEmpty || log.ReplicationId == log.Origin.ReplicationId) { return []; }
         HashSet<WorldPoint> commits = [.. host.Commits.Select(c => c.Point)];
         return [.. host.Notes.All.Where(n => n.Life == log.ReplicationId && n.Offset >= log.StartOffset && n.Offset <= log.DurableOffset
-            && commits.Contains(n.Point) && log.IsInHistory(log.Origin, new(n.Line), n.Offset)).OrderBy(n => n.Offset)];
+            && commits.Contains(n.Point) && log.IsInHistory(log.Origin, Reign.None, new(n.Line), n.Offset)).OrderBy(n => n.Offset)];
     }
 
     /// <summary>The newest commit at or below an offset that it can begin from.</summary>

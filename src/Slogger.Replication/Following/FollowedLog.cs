@@ -1,5 +1,6 @@
 // The version log as a store reads it that follows (StoreFollower): a world-line may begin in the log meanwhile. What was read below its
 // branch is part of it, too, and it is read on. A store is never fed beyond what survives (I4); should it have been, that is found here.
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;
@@ -40,7 +41,7 @@ internal sealed class FollowedLog(VersionLog log) : IHistorySource, IDisposable
         WorldLine now = log.WorldLine;
         // What a rewind makes void no store was ever fed.
         if (now == _worldLine && rewinds == _rewinds) { return; }
-        foreach (WorldLineBranch branch in log.Branches)
+        foreach (LogBranch branch in log.Branches)
         {
             if (branch.WorldLine > _worldLine && branch.Offset < offset)
                 throw new LogHistoryChangedException(

@@ -11,5 +11,5 @@ internal sealed record SeedCopy(Seed Seed, string File)
     /// <summary>Whether a log goes on from it: of another history it is worthless, and so it is if a later world-line keeps less than it
     /// holds.</summary>
     public bool IsPartOf(VersionLog log) =>
-        SeedOffer.IsPartOf(Seed, log.History, log.StartOffset, log.Branches.Select(b => new LogBranch(b.WorldLine, b.Version, b.Offset)));
+        SeedOffer.IsPartOf(Seed, log.History, log.StartOffset, log.Branches);
 }

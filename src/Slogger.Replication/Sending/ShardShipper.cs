@@ -115,7 +115,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
         _flow = new(options);
         _pieces = new(log);
-        _machine = new(stream, self, log.History, log.Branches.Select(Of), log.StartOffset, log.DurableEnd, listener.RecordedCut, options);
+        _machine = new(stream, self, log.History, log.Branches, log.StartOffset, log.DurableEnd, listener.RecordedCut, options);
         _running = Task.Run(RunAsync);
     }
 
@@ -347,10 +347,10 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         {
             (end, durable) = (_log.End, _log.DurableEnd);
         }
-        while (end.WorldLine != durable.WorldLine);
-        foreach (WorldLineBranch branch in _log.Branches)
+        while (end.WorldLine != durable.WorldLine || end.Reign != durable.Reign);
+        foreach (LogBranch branch in _log.Branches)
         {
-            if (branch.WorldLine <= end.WorldLine) { _machine.Branched(Of(branch)); }
+            if (branch.Line <= end.Line) { _machine.Branched(branch); }
         }
         _machine.Appended(end);
         _machine.Synced(durable);
@@ -462,8 +462,6 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             throw new ShipLinkException($"the receiver has taken nothing for {TakenLimit.TotalSeconds} s", e);
         }
     }
-
-    private static LogBranch Of(WorldLineBranch branch) => new(branch.WorldLine, branch.Version, branch.Offset);
 
     // What is sent bears this time, and the lease runs from there.
     private static long NowUs => LeaseClock.NowUs;
