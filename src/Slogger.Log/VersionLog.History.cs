@@ -195,7 +195,8 @@ public sealed partial class VersionLog
     public long ContiguousFrom(long offset) => _view.Gaps.Append(offset).Max();
 
     /// <summary>What names the log's history: a log of another name has to be copied anew, with what it rests on.</summary>
-    public StreamHistory History => new(Origin.ReplicationId, ContiguousFrom(Origin.Offset));
+    /// <remarks>The logs of a cohort's nodes begin at different places of one history: there the stream alone names it.</remarks>
+    public StreamHistory History => new(Origin.ReplicationId, _options.IsFencedElsewhere ? 0 : ContiguousFrom(Origin.Offset));
 
     /// <summary>Notes that the same history goes on under another stream identity. Durable when it returns, with everything
     /// appended before.</summary>

@@ -33,7 +33,7 @@ public sealed partial class VersionLog
             options.Files.CreateDirectory(options.Directory);
             directoryLock = options.Files.TryLock(Path.Combine(options.Directory, LockName)) ?? throw new LogFencedException(
                 $"The version log in {options.Directory} is in use by another process. Stop that process first.");
-            options = options with { Epoch = options.Epoch ?? NewestEpoch(options) };
+            options = options with { Epoch = options.Epoch ?? NewestEpoch(options), IsFencedElsewhere = options.Epoch is null };
             log = new VersionLog(options, directoryLock);
             log.Recover();
             return log;

@@ -54,6 +54,9 @@ public sealed record VersionLogOptions
     /// <summary>The file layer. Default the operating system's.</summary>
     public IFileLayer Files { get; init; } = SystemFileLayer.Instance;
 
+    /// <summary>Whether no epoch was given.</summary>
+    internal bool IsFencedElsewhere { get; init; }
+
     /// <summary>The epoch of a log that is open.</summary>
     internal long OwnEpoch => Epoch ?? 0;
 

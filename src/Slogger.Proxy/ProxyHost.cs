@@ -90,7 +90,8 @@ public static class ProxyHost
                 {
                     CommitMode.Faster => new FasterShard(options, log) { AdmitsLocal = listening is not null, Intake = site?.Intake },
                     CommitMode.Bgsave => new BgsaveShard(options, log, Redis(), Connector),
-                    _ => new LogShard(options, log, Redis(), Connector) { Backups = site?.Backups ?? [], Intake = site?.Intake },
+                    _ => new LogShard(options, log, Redis(), Connector) { Backups = site?.Backups ?? [], Intake = site?.Intake,
+                        Cohort = site?.Intake as ICohort },
                 };
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }

@@ -1,5 +1,6 @@
 // What the executable takes from its process, so that tests can give their own: streams, environment, and the two long runs.
 using System.Collections;
+using Slogger.Cohorts;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Sites;
@@ -40,7 +41,7 @@ public sealed record AppHost
     public CancellationToken Stop { get; init; }
 
     /// <summary>Runs a proxy.</summary>
-    public Func<ServeOptions, LiveOptions, ILogger, CancellationToken, Task<ProxyExit>> Serve { get; init; } = PrimaryHost.RunAsync;
+    public Func<ServeOptions, LiveOptions, ILogger, CancellationToken, Task<ProxyExit>> Serve { get; init; } = CohortHost.RunAsync;
 
     /// <summary>Runs a process of a backup.</summary>
     public Func<ServeOptions, LiveOptions, ILogger, CancellationToken, Task<ProxyExit>> Backup { get; init; } = BackupHost.RunAsync;

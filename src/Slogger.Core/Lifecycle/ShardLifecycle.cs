@@ -90,6 +90,9 @@ public sealed class ShardLifecycle
         (_isTakingOver, _view) = (true, view);
     }
 
+    /// <summary>The shard is a primary's from now on, and has never been anybody's: its cohort begins with it.</summary>
+    public void Founded() => _isTakingOver = true;
+
     /// <summary>The next step.</summary>
     /// <param name="now">How the shard is.</param>
     /// <param name="step">What to do.</param>

@@ -44,7 +44,7 @@ public static class SeedOffer
     /// <param name="branches">The world-lines that have begun in it.</param>
     public static bool IsPartOf(Seed seed, StreamHistory history, long start, IEnumerable<LogBranch> branches) =>
         seed.History == history && seed.Base.Offset >= start
-        && !branches.Any(b => b.WorldLine > seed.Base.WorldLine && b.Offset < seed.Base.Offset);
+        && !branches.Any(b => b.Line > seed.Base.Line && b.Offset < seed.Base.Offset);
 
     /// <summary>Why what a receiver asks for is not sent; null: it is.</summary>
     /// <param name="ask">What it says.</param>

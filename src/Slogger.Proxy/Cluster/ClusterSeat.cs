@@ -24,6 +24,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
     private readonly TimeProvider _time;
     private volatile GridView _gridView = null!;
     private volatile MemberState[] _states = [];
+    private readonly TaskCompletionSource _taken = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private ClusterView? _view;     // of a node of a cohort: what it begins to lead with
+    private string _storeKind = "";
 
     private ClusterSeat(IMetadataStore metadata, ServeOptions options, ILogger report)
     {
@@ -53,8 +56,12 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>The world-line that was current when the seat was taken.</summary>
     public WorldLine WorldLineAtStart { get; private set; }
 
-    /// <summary>At a backup: what the site was when this process took the shard's stream, and the epoch with it. Null: the site
-    /// serves.</summary>
+    /// <summary>Completes when the shard is this process's in the metadata: <see cref="Epoch"/> counts. A node of a cohort that begins to
+    /// lead serves before that, since the metadata may be away.</summary>
+    public Task Taken => _taken.Task;
+
+    /// <summary>At a backup: what the site was when this process took the shard's stream, and the epoch with it. At a node of a cohort that
+    /// follows: a site alone. Null: the shard is served here.</summary>
     public SiteState? FollowedSite { get; private set; }
 
     /// <summary>Whether the cluster was made for several shards.</summary>
@@ -180,20 +187,31 @@ internal sealed class ClusterSeat : IAsyncDisposable
         _gridView = new GridView(new VersionGrid(settings.Grid), 0);
         if (HasPeers) { Secret = new PeerSecret(await Metadata.PeerSecretAsync(Cluster, stop).ConfigureAwait(false)); }
         Address = (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString();
-        ShardRecord record = await Metadata.RegisterShardAsync(
-            Cluster, Shard, Address, options.Store == StoreKind.Faster ? ShardRecord.FasterStore : ShardRecord.RedisStore,
-                stop).ConfigureAwait(false);
+        _storeKind = options.Store == StoreKind.Faster ? ShardRecord.FasterStore : ShardRecord.RedisStore;
+        // Clients are led to the node that leads.
+        ShardRecord? known = options.Cohort is null ? null
+            : (await Metadata.ShardsAsync(Cluster, stop).ConfigureAwait(false)).FirstOrDefault(s => s.Shard == Shard && s.Epoch > 0);
+        ShardRecord record = known ?? await Metadata.RegisterShardAsync(Cluster, Shard, Address, _storeKind, stop).ConfigureAwait(false);
         if (record.State == MemberState.Left)
         {
             throw new MetadataException($"shard {Shard} has left cluster \"{Cluster}\", and numbers are not given out again. To have this "
                 + $"proxy join anew give --join --shard {settings.ShardCount}, an empty Redis and an empty --data");
         }
-        if (follows && await Metadata.TakeStreamsAsync(Cluster, Shard, options.Site.PrimaryShards,
+        if (options.Cohort is not null)
+        {
+            FollowedSite = SiteState.Alone;
+            _view = await LookAsync(stop).ConfigureAwait(false);
+        }
+        else if (follows && await Metadata.TakeStreamsAsync(Cluster, Shard, options.Site.PrimaryShards,
             stop).ConfigureAwait(false) is { Owner: > 0 } taken)
         {
             (FollowedSite, Epoch) = (taken.Site, taken.Owner);
         }
-        else { Epoch = await Metadata.TakeShardEpochAsync(Cluster, Shard, Name, stop).ConfigureAwait(false); }
+        else
+        {
+            Epoch = await Metadata.TakeShardEpochAsync(Cluster, Shard, Name, stop).ConfigureAwait(false);
+            _taken.SetResult();
+        }
         WorldLineAtStart = record.WorldLine;
         See(await Metadata.ShardsAsync(Cluster, stop).ConfigureAwait(false));
         // That of a backup is of no use: a failover begins another.
@@ -223,8 +241,33 @@ internal sealed class ClusterSeat : IAsyncDisposable
             Learned(found.Grid);
             if (new ClusterView(record, found.Cut, found.Lines) is not { IsOfOneWorldLine: true } view) { continue; }
             FollowedSite = null;
+            _taken.TrySetResult();
             return view;
         }
+    }
+
+    /// <summary>A node of a cohort begins to lead: nobody is asked.</summary>
+    /// <param name="line">The world-line that the log is in.</param>
+    /// <param name="stop">Gives up waiting for the metadata, if that is in a later world-line than was seen.</param>
+    /// <returns>What the metadata said when it was looked at last. What is committed by now the log has.</returns>
+    public async Task<ClusterView> LeadAsync(WorldLine line, CancellationToken stop)
+    {
+        if (_view is not { } view || view.Record.WorldLine < line) { view = await LookAsync(stop).ConfigureAwait(false); }
+        FollowedSite = null;
+        return view with { Record = view.Record with { Epoch = Epoch } };
+    }
+
+    /// <summary>Takes the shard, for the node that leads it: clients are led to it, and what it has committed is recorded. Waits for the
+    /// metadata.</summary>
+    public async Task TakeAsLeaderAsync(CancellationToken stop)
+    {
+        Epoch = await RetryAsync(
+            async () =>
+            {
+                await Metadata.RegisterShardAsync(Cluster, Shard, Address, _storeKind, stop).ConfigureAwait(false);
+                return await Metadata.TakeShardEpochAsync(Cluster, Shard, Name, stop).ConfigureAwait(false);
+            }, stop).ConfigureAwait(false);
+        _taken.TrySetResult();
     }
 
     /// <summary>Who has the shard, or at a backup its stream, and the epoch of that. Waits for the metadata.</summary>

@@ -77,6 +77,7 @@ public static class OptionCatalog
     private const string Embedded = "Embedded store (without --redis and --redis-server)";
     private const string Durability = "Versions and durability";
     private const string Sites = "Two sites";
+    private const string Replicas = "Replicated shards";
     private const string Running = "Running";
 
     /// <summary>Every option, in the order of --help.</summary>
@@ -254,6 +255,17 @@ public static class OptionCatalog
             "The other site's processes must show a certificate from these authorities (PEM), in both directions.",
             "none: callers need no certificate, servers one that this machine trusts", "Site.CaFile")
             { IsLive = true },
+        new("node", Replicas, "NAME", "Which node of the shard's cohort this process is.", "none", "Cohort.Node")
+            { Commands = OptionCommands.Serve },
+        new("cohort", Replicas, "NAME=HOST:PORT,...",
+            "The nodes of this shard, 3 or 5, each with the address at which the others reach it over gRPC. All of them are given the same. "
+            + "One leads and serves clients. A version is durable when a majority has it, and when the leader is lost another node leads. "
+            + "Beyond loopback it needs --site-secret-file or the certificates.", "none, the shard has one process", "Cohort.Members")
+            { Commands = OptionCommands.Serve },
+        new("lease", Replicas, "DURATION",
+            "How long a leader answers after a majority of its cohort has answered it. Another node leads no sooner than after this. "
+            + "Shorter makes takeovers faster, and brings some about when machines are busy. All nodes are given the same.",
+            "300ms", "Cohort.Lease") { Commands = OptionCommands.Serve },
         new("primary-shards", Sites, "N",
             "How many shards the primary has, if it is not the number of this site (--shards). Each process receives the logs of those "
             + "whose slots its own shard has. It has an effect when the backup is made. The primary must divide the hash slots evenly, as "

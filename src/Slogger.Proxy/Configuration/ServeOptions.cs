@@ -173,6 +173,9 @@ public sealed record ServeOptions
     /// <summary>What concerns another site. Default: nothing.</summary>
     public SiteOptions Site { get; init; } = new();
 
+    /// <summary>What concerns the shard's cohort. Default: null, the shard has one process.</summary>
+    public CohortOptions? Cohort { get; init; }
+
     /// <summary>How sockets are driven. Default: auto, which is epoll on Linux and .NET sockets elsewhere.</summary>
     public TransportKind Transport { get; init; } = TransportKind.Auto;
 

@@ -117,6 +117,7 @@ public static class ServeOptionsReader
             LogFormat = reader.Value("log-format", Format, defaults.LogFormat),
             CheckpointEveryBytes = reader.Value("checkpoint-every", AnySize, defaults.CheckpointEveryBytes),
             Site = SiteOptionsReader.Read(reader, command),
+            Cohort = command == OptionCommands.Serve ? CohortOptionsReader.Read(reader) : null,
         };
 
         // A budget that is not given follows the option it depends on, so that setting one of the two is enough.
@@ -140,6 +141,7 @@ public static class ServeOptionsReader
         // A backup without a Redis is told of that once, below.
         if (command == OptionCommands.Serve || !isEmbedded) { StoreOptionsReader.Check(reader, options, isEmbedded); }
         SiteOptionsReader.Check(reader, options, command);
+        CohortOptionsReader.Check(reader, options);
         CheckTogether(reader, options);
         return Result(reader, options);
     }

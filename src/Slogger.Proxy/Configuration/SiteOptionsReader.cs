@@ -183,7 +183,7 @@ internal static class SiteOptionsReader
         return true;
     }
 
-    private static bool Peer(string text, out ListenAddress value, out string problem)
+    public static bool Peer(string text, out ListenAddress value, out string problem)
     {
         if (!Tcp(text, out value, out problem)) { return false; }
         problem = value.Port == 0 || value.IsEveryInterface ? "is nothing that can be connected to" : "";

@@ -32,6 +32,12 @@ internal interface IFollowingShard : IFollowingStore
     /// as a restore.</summary>
     Task<RestoreTrial> TryRestoreAsync(CancellationToken stop);
 
+    /// <summary>The same shard, as a node's of a cohort; null: it is none.</summary>
+    ICohortShard? Cohort { get; }
+
+    /// <summary>Whether it can be made a primary's where it stands, without loading anything.</summary>
+    bool StoreFollows { get; }
+
     /// <summary>It cannot go on.</summary>
     void OnIntakeFailed(string why);
 }

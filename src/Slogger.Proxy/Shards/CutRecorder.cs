@@ -174,6 +174,7 @@ internal sealed class CutRecorder(
 
     private async Task RecordAsync(RecorderStep step, CancellationToken stop)
     {
+        await seat.Taken.WaitAsync(stop).ConfigureAwait(false);
         DurableClaim claim = step.IsPart ? listener.StepOf(step.Claim) : step.Claim;
         PrecedenceRow? row = listener.RowFor(claim.Point, step.StartsOver);
         _recorded = (claim, row);

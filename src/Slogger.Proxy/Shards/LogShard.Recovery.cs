@@ -187,14 +187,14 @@ internal sealed partial class LogShard
         }
         lock (_logLock)
         {
-            _checkpointer.Add(file, isGap ? _log.Origin : origin, full.ReplicationId, full.Offset, isGap ? _log.Reign : default,
+            _checkpointer.Add(file, isGap ? _log.Origin : origin, full.ReplicationId, full.Offset, isGap ? _log.Reign : OwnReign,
                 at.WorldLine);
             FailPoint.Pass(FailPoint.CheckpointKept);
             // What the log has is still needed: the cut of all shards may be in it.
             _indexes.ChangeHistory(
                 () =>
                 {
-                    if (isGap) { _log.BeginGap(full.Offset); } else { _log.Begin(origin, at.WorldLine, at.Version.Next); }
+                    if (isGap) { _log.BeginGap(full.Offset); } else { _log.Begin(origin, at.WorldLine, at.Version.Next, OwnReign); }
                 }, full.Offset, origin.Database);
         }
         FailPoint.Pass(FailPoint.HistoryBegun);
@@ -303,6 +303,7 @@ internal sealed partial class LogShard
         _cannotContinue = false;
         Versions.Run(start, recorded, streamOffset, storeOffset, isRestarted);
         BeginShipping();
+        _lead?.Begin();
         link.Start(this);
     }
 

@@ -38,6 +38,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private ReplicationLink? _link;
     private CheckpointStore _checkpoints = null!;
     private Checkpointer _checkpointer = null!;
+    private RedisDumps _dumps = null!;
     private UnloggedChanges _unlogged = null!;
     private readonly IFileLayer _files = SystemFileLayer.Instance;
 
@@ -95,23 +96,26 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         {
             Directory = Path.Combine(_options.DataDirectory, "log"),
             Shard = _options.Shard,
-            Epoch = Seat.Epoch,
+            // A node's log is fenced by its ballot.
+            Epoch = Cohort is null ? Seat.Epoch : null,
             SegmentBytes = _options.LogSegmentBytes,
             KeepsSpare = IsFollowing,
-            TailBytes = Ships ? BackupShipping.TailBytes(_options.Site) : Intake is not null ? FollowedTailBytes : 0,
+            TailBytes = Cohort is not null ? CohortLead.TailBytes : Ships ? BackupShipping.TailBytes(_options.Site)
+                : Intake is not null ? FollowedTailBytes : 0,
         });
         _syncer = new(_log, OnSynced, OnLogFailure);
         RequireOneVersion();
         _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
-        var dumps = new RedisDumps(_checkpoints, _checkpointing, () => _fence.Endpoint, _attachUndoFile);
-        OpenShipping(dumps);
-        _checkpointer = new(_options, _report, _log, _logLock, _checkpoints, dumps)
+        _dumps = new RedisDumps(_checkpoints, _checkpointing, () => _fence.Endpoint, _attachUndoFile);
+        OpenShipping(_dumps);
+        _checkpointer = new(_options, _report, _log, _logLock, _checkpoints, _dumps)
         {
             RecordedCut = () => RecordedCut,
             Served = () => IsFollowing ? null : new WorldLine(WorldLine),
-            NeededFrom = () => IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
+            NeededFrom = () => Math.Min(IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
+                _lead?.NeededFrom ?? long.MaxValue),
         };
-        _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, dumps);
+        _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, _dumps);
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
     }
@@ -124,6 +128,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         await base.MaintainAsync(stop).ConfigureAwait(false);
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_shipping is { } shipping) { await shipping.KeepSeedingAsync(stop).ConfigureAwait(false); }
+        if (_lead is { } lead) { await lead.KeepSeedingAsync(stop).ConfigureAwait(false); }
         if (IsOpen && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
     }
 
@@ -159,6 +164,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             return;
         }
         _shipping?.Wake();
+        _lead?.Wake();
         Moves.OnBytes(bytes, endsCommand: startOffset + bytes.Length <= _link!.CommandEnd);
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
         if (!IsOwnTraffic(bytes)) { Versions.MarkChanged(); }
@@ -229,6 +235,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
                 else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
             }
             _shipping?.Wake();
+            _lead?.Wake();
         }
         catch (LogIOException e)
         {
@@ -264,7 +271,9 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private void OnSynced(Boundary? durable)
     {
         _shipping?.Wake();
-        if (durable is { } last) { Versions.OnDurable(last.Point); }
+        // In a cohort a majority counts, not this node alone.
+        if (_lead is { } lead) { lead.Synced(); }
+        else if (durable is { } last) { Versions.OnDurable(last.Point); }
     }
 
     internal override async Task GiveUpStartAsync()
@@ -284,6 +293,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         await EndFollowingAsync().ConfigureAwait(false);
         _link?.Dispose();
         await EndShippingAsync().ConfigureAwait(false);
+        if (_lead is { } lead) { await lead.EndAsync().ConfigureAwait(false); }
         _syncer.Join();
         _indexes.Dispose();
         await Site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);

@@ -53,6 +53,10 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
 
     public StreamGuard? Guard => shard.Guard;
 
+    public ICohortShard? Cohort => shard.CohortShard;
+
+    public bool StoreFollows => _followed is { Follows: true };
+
     public WorldPoint Applied { get; private set; }
 
     public string? Problem => _followed?.Problem;
@@ -81,8 +85,8 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
             IsPromoting = isPrimarys;
         }
         shard.Lifetime.State = "following";
-        report.Info($"shard {Seat.Shard}: follows the primary, as a backup in site epoch {Seat.FollowedSite.Epoch}"
-            + $"{(Applied == default ? "" : $", from version {Applied} on")}");
+        string whom = Cohort is null ? $"the primary, as a backup in site epoch {Seat.FollowedSite.Epoch}" : "the leader of its cohort";
+        report.Info($"shard {Seat.Shard}: follows {whom}{(Applied == default ? "" : $", from version {Applied} on")}");
         await shard.Intake!.StartAsync(this, stop).ConfigureAwait(false);
     }
 
@@ -246,7 +250,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
                 shard.Lifetime.Wake();
             }
         }
-        return (Log.LastBoundary ?? LogPlaces.BaseOf(Log), await _takenOver.Task.ConfigureAwait(false));
+        return (Log.IsEmpty ? default : Log.LastBoundary ?? LogPlaces.BaseOf(Log), await _takenOver.Task.ConfigureAwait(false));
     }
 
     /// <summary>Asks ahead of a failover what that will ask of the metadata: nothing is compiled or prepared for the first time when it

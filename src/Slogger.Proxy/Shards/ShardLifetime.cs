@@ -25,6 +25,9 @@ internal sealed class ShardLifetime(ServeOptions options, StoreAccess access, IL
     /// <summary>Whether nothing can be promised any more.</summary>
     public bool IsBroken => _isBroken;
 
+    /// <summary>Whether the store runs on when the shard ends: the process begins another one with it.</summary>
+    public bool KeepsStore { get; set; }
+
     /// <summary>Completes when the shard cannot go on.</summary>
     public Task<ProxyExit> Failure => _failure.Task;
 

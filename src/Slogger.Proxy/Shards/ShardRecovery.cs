@@ -124,10 +124,21 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         _stages.Begin();
         // What others ask of a primary's shard is there as soon as it is one.
         shard.JoinCluster();
-        ClusterView view = await shard.Seat.TakeOverAsync(stop).ConfigureAwait(false);
+        bool founds = final == default, leads = shard.CohortShard is not null;
+        ClusterView view = leads ? await shard.Seat.LeadAsync(founds ? _life.WorldLine : final.WorldLine, stop).ConfigureAwait(false)
+            : await shard.Seat.TakeOverAsync(stop).ConfigureAwait(false);
         _stages.Passed("metadata");
-        shard.Versions.TakeOver(final);
-        _life.TakenOver(final, Seen(view));
+        if (founds)
+        {
+            // What the store holds is looked at as at a first start.
+            await shard.Seat.TakeAsLeaderAsync(stop).ConfigureAwait(false);
+            _life.Founded();
+        }
+        else
+        {
+            shard.Versions.TakeOver(final);
+            _life.TakenOver(final, Seen(view));
+        }
         shard.Site.TakenOver(site);
         FailPoint.Pass(FailPoint.SiteTaken);
         while (true)
@@ -145,8 +156,12 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
                 await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
             }
         }
-        report.Info($"shard {options.Shard}: is the primary's from version {final.Version} on, in world-line {final.WorldLine}, "
-            + $"{Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms after the last shard of the site was open ({_stages})");
+        double tookMs = Stopwatch.GetElapsedTime(began).TotalMilliseconds;
+        report.Info(leads
+            ? $"shard {options.Shard}: serves, {tookMs:0.0} ms after a majority had the record of the reign ({_stages})"
+            : $"shard {options.Shard}: is the primary's from version {final.Version} on, in world-line {final.WorldLine}, "
+                + $"{tookMs:0.0} ms after the last shard of the site was open ({_stages})");
+        if (leads && !founds) { _ = shard.Lifetime.Work("the taking of the shard in the metadata", shard.Seat.TakeAsLeaderAsync); }
     }
 
     // Performs a sequence to its end.

@@ -264,6 +264,15 @@ internal abstract class StateObject
     /// <summary>It was asked of a store that never does.</summary>
     protected InvalidOperationException FollowsNobody() => new($"{StoreName} follows nobody");
 
+    // ---- A node's of a cohort ----
+
+    /// <summary>The shard as its cohort's node sees it; null: it has no cohort.</summary>
+    internal virtual ICohortShard? CohortShard => null;
+
+    /// <summary>The store is lost: another node of the cohort leads from now on, if one could.</summary>
+    /// <returns>Whether it does: this shard ends.</returns>
+    internal virtual bool GivesWay() => false;
+
     // ---- The end ----
 
     /// <summary>The start has failed, or was stopped: what it has opened is closed, since the process may go on.</summary>

@@ -207,7 +207,11 @@ internal abstract partial class VersionedShard
             try
             {
                 await Lifetime.AttentionAsync(stop).ConfigureAwait(false);
-                if (Access.IsSuspected) { await Recovery.ResolveAsync(stop).ConfigureAwait(false); }
+                if (Access.IsSuspected)
+                {
+                    if (!await IsSameStoreAsync(stop).ConfigureAwait(false) && GivesWay()) { return; }
+                    await Recovery.ResolveAsync(stop).ConfigureAwait(false);
+                }
                 Versions.NoteClock();
                 await MaintainAsync(stop).ConfigureAwait(false);
             }
@@ -276,7 +280,7 @@ internal abstract partial class VersionedShard
         }
         // One that is being started is stopped, too.
         await Recovery.StoreStarting.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-        await _store.StopAsync().ConfigureAwait(false);
+        if (!Lifetime.KeepsStore) { await _store.StopAsync().ConfigureAwait(false); }
         CloseKept();
         await Seat.DisposeAsync().ConfigureAwait(false);
     }

@@ -43,7 +43,7 @@ internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequenc
             }
             (LogIndex at, LogIndex to) = (piece.From, piece.To);
             bool isPlain = !piece.IsHeartbeat && !piece.IsBranch;
-            if (to.WorldLine < at.WorldLine || (isPlain && (to.Offset < at.Offset || to.Closed < at.Closed)))
+            if (to.Line < at.Line || (isPlain && (to.Offset < at.Offset || to.Closed < at.Closed)))
             {
                 return $"the piece goes back, from {at} to {to}";
             }

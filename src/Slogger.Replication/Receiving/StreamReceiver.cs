@@ -301,7 +301,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
             case ReceiverEffect.Apply apply: _owner.Apply(apply.To); break;
             case ReceiverEffect.Final final: _owner.Final(final.Message); break;
             case ReceiverEffect.Void branch:
-                Begin(branch.Branch.WorldLine, branch.Branch.At.Version, null);
+                Begin(new(_log.Reign, branch.Branch.WorldLine), branch.Branch.At.Version, null);
                 _machine.Voided(_effects);
                 break;
             case ReceiverEffect.Open open: _owner.Open(open.Number); break;
@@ -320,7 +320,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     {
         Kept kept = _kept.Dequeue();
         if (kept.Piece != piece) { throw new UnreachableException($"{piece} is to be appended, {kept.Piece} was kept."); }
-        if (piece.IsBranch) { Begin(piece.To.WorldLine, piece.To.Closed, piece.To.Offset); }
+        if (piece.IsBranch) { Begin(piece.To.Line, piece.To.Closed, piece.To.Offset); }
         else if (IsFollowable(kept)) { Append(kept); }
         ArrayPool<byte>.Shared.Return(kept.Bytes);
     }
@@ -357,37 +357,12 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     private void Append(in Kept kept)
     {
         (LogIndex from, LogIndex to) = (kept.Piece.From, kept.Piece.To);
-        ReadOnlySpan<byte> bytes = kept.Bytes.AsSpan(0, (int)(to.Offset - from.Offset));
-        long at = from.Offset;
-        foreach (VersionEnd end in kept.Ends)
-        {
-            if (end.IsEmptyRun)
-            {
-                _log.AppendEmptyRun(end.Boundary.Version, end.Boundary.Time);
-                continue;
-            }
-            int count = (int)(end.Boundary.Offset - at);
-            _log.Append(bytes[..count]);
-            bytes = bytes[count..];
-            at = end.Boundary.Offset;
-            _log.AppendBoundary(end.Boundary);
-        }
-        _log.Append(bytes);
+        ReceivedLog.Append(_log, from, kept.Bytes.AsSpan(0, (int)(to.Offset - from.Offset)), kept.Ends);
     }
 
-    // The stream is the same whatever its identity at the primary: here nobody asks for that.
-    private void Begin(WorldLine line, VersionNumber version, long? offset)
+    private void Begin(LogLine line, VersionNumber version, long? offset)
     {
-        _log.Sync();
-        // Before the first version has ended the log's own beginning is where it goes back to.
-        Boundary? branch = _log.BoundaryAtOrBelow(version)
-            ?? (offset == _log.Origin.Offset ? new(_log.WorldLine, version, _log.Origin.Offset, _log.Origin.Database, default) : null);
-        if (branch is not { } at || (offset is { } expected && at.Offset != expected))
-        {
-            throw new BrokenInvariantException(
-                $"I7: world-line {line} begins at version {version}, offset {offset}, and that version ends at {branch?.Offset} here");
-        }
-        _log.BeginWorldLine(line, at with { Version = version }, _log.ReplicationId);
+        ReceivedLog.Begin(_log, line, version, offset);
         _disk.Guard?.Restart(_log);
     }
 

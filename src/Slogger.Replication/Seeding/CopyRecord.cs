@@ -12,6 +12,9 @@ namespace Slogger.Replication.Seeding;
 internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint Checksum, string ReplicationId, long HistoryOffset,
     long WorldLine, long Offset, long Closed, long Floor)
 {
+    /// <summary>The reign in which it was made; 0: none.</summary>
+    public long Reign { get; init; }
+
     private const string FileName = "copy.json";
 
     /// <summary>Where a copy's file lies.</summary>
@@ -23,7 +26,10 @@ internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint C
     {
         CopyRecord record = new(
             seed.Id, seed.Generation, seed.Bytes, seed.Checksum, seed.History.ReplicationId, seed.History.Offset,
-                seed.Base.WorldLine.Number, seed.Base.Offset, seed.Base.Closed.Number, seed.Floor.Version.Number);
+                seed.Base.WorldLine.Number, seed.Base.Offset, seed.Base.Closed.Number, seed.Floor.Version.Number)
+        {
+            Reign = seed.Base.Reign.Number,
+        };
         DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(directory, FileName), record, CopyJson.Default.CopyRecord);
     }
 
@@ -40,7 +46,7 @@ internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint C
                 WorldLine line = new(record.WorldLine);
                 return new(
                     new(record.Id, record.Generation, record.Bytes, new(record.ReplicationId, record.HistoryOffset),
-                        new(line, record.Offset, new VersionNumber(record.Closed)),
+                        new(line, record.Offset, new VersionNumber(record.Closed)) { Reign = new(record.Reign) },
                             new(line, new VersionNumber(record.Floor))) { Checksum = record.Checksum },
                     file.FullName);
             }

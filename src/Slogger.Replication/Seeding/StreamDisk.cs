@@ -173,7 +173,7 @@ internal sealed class StreamDisk : IDisposable
         Checkpoint copy = Checkpoints.Add(file, new Checkpoint
         {
             Origin = origin, ReplicationId = origin.ReplicationId, Offset = origin.Offset, Database = origin.Database,
-                WorldLine = seed.Base.WorldLine.Number, CreatedAt = DateTimeOffset.UtcNow,
+                WorldLine = seed.Base.WorldLine.Number, Reign = seed.Base.Reign.Number, CreatedAt = DateTimeOffset.UtcNow,
         });
         if (copy.Bytes != seed.Bytes || copy.Checksum != seed.Checksum)
         {
@@ -181,7 +181,7 @@ internal sealed class StreamDisk : IDisposable
             Forget();
             return false;
         }
-        Log.Begin(origin, seed.Base.WorldLine, seed.Base.Closed.Next);
+        Log.Begin(origin, seed.Base.WorldLine, seed.Base.Closed.Next, seed.Base.Reign);
         WriteRecord(record with { HasBegun = true });
         Files.Delete(PartPath);
         return true;
@@ -264,15 +264,18 @@ internal sealed record SeedRecord(
     string Id, long Generation, long Bytes, uint Checksum, string ReplicationId, long HistoryOffset, long BaseWorldLine, long BaseOffset,
         long BaseClosed, long FloorVersion, long DurableBytes, bool HasBegun)
 {
+    /// <summary>The reign in which the copy was made; 0: none, as in a record that does not say.</summary>
+    public long BaseReign { get; init; }
+
     public static SeedRecord Of(Seed seed) => new(
         seed.Id, seed.Generation, seed.Bytes, seed.Checksum, seed.History.ReplicationId, seed.History.Offset, seed.Base.WorldLine.Number,
             seed.Base.Offset, seed.Base.Closed.Number,
-        seed.Floor.Version.Number, 0, false);
+        seed.Floor.Version.Number, 0, false) { BaseReign = seed.Base.Reign.Number };
 
     public Seed ToSeed()
     {
         var line = new WorldLine(BaseWorldLine);
-        return new(Id, Generation, Bytes, new(ReplicationId, HistoryOffset), new(line, BaseOffset, new VersionNumber(BaseClosed)),
+        return new(Id, Generation, Bytes, new(ReplicationId, HistoryOffset), new(line, BaseOffset, new VersionNumber(BaseClosed)) { Reign = new(BaseReign) },
             new(line, new(FloorVersion))) { Checksum = Checksum };
     }
 }

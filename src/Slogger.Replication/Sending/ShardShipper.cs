@@ -43,6 +43,20 @@ internal interface IShipperListener
     /// <summary>More is durable at the backup, as a whole.</summary>
     void OnWatermark(WorldPoint watermark);
 
+    /// <summary>Whether the receiver is a follower of the shard's cohort.</summary>
+    bool IsFollower => false;
+
+    /// <summary>Up to where the log will never be taken back by a crash: where it is durable; of a cohort, what that has committed.</summary>
+    LogIndex Durable(VersionLog log) => log.DurableEnd;
+
+    /// <summary>Whether a follower that learns votes from now on.</summary>
+    bool Admits => false;
+
+    /// <summary>There is a new connection to the receiver; nothing has come over it yet.</summary>
+    void OnLinked()
+    {
+    }
+
     /// <summary>What a seed of this generation is sent from (<see cref="SeedSource"/>): it exists until the stream is shipped again. Null:
     /// there is none (yet); <see cref="OnSeedWanted"/> has it made.</summary>
     SeedCopy? CopyOf(long generation) => null;
@@ -115,7 +129,13 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
         _flow = new(options);
         _pieces = new(log);
-        _machine = new(stream, self, log.History, log.Branches, log.StartOffset, log.DurableEnd, listener.RecordedCut, options);
+        LogIndex end = log.DurableEnd;
+        _machine = listener.IsFollower
+            ? new(stream, self, log.History, log.Branches, log.StartOffset, end, listener.RecordedCut, options)
+            {
+                First = log.Lines.Begins[0], Committed = listener.Durable(log),
+            }
+            : new(stream, self, log.History, log.Branches, log.StartOffset, end, listener.RecordedCut, options);
         _running = Task.Run(RunAsync);
     }
 
@@ -256,6 +276,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         Task reading = ReadAsync(link, ended);
         try
         {
+            _listener.OnLinked();
             lock (_lock) { _machine.Connected(NowUs, _effects); }
             bool isOpen = await PerformAsync(link).ConfigureAwait(false);
             while (isOpen && !ended.IsCancellationRequested)
@@ -342,19 +363,20 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private void LookAtLog()
     {
         WorldPoint cut = _listener.RecordedCut;
-        LogIndex end, durable;
+        LogIndex end, synced;
         do
         {
-            (end, durable) = (_log.End, _log.DurableEnd);
+            (end, synced) = (_log.End, _log.DurableEnd);
         }
-        while (end.WorldLine != durable.WorldLine || end.Reign != durable.Reign);
+        while (end.Line != synced.Line);
         foreach (LogBranch branch in _log.Branches)
         {
             if (branch.Line <= end.Line) { _machine.Branched(branch); }
         }
         _machine.Appended(end);
-        _machine.Synced(durable);
+        _machine.Synced(LogIndex.Min(_listener.Durable(_log), end));
         _machine.CutRecorded(cut);
+        _machine.Admits = _listener.Admits;
     }
 
     private async ValueTask<bool> PerformAsync(IShipLink link)

@@ -17,8 +17,12 @@ internal sealed record ShipTerms(string Cluster, TimeSpan Lease)
     /// <summary>Of a shipper: how its site's keys are divided; the default: it does not say.</summary>
     public ShipShape Shape { get; init; }
 
+    /// <summary>Of a shipper: which node of a cohort it is; empty: the shard has none.</summary>
+    public string Node { get; init; } = "";
+
     /// <summary>Of what a process is configured with.</summary>
-    public static ShipTerms Of(ServeOptions options) => new(options.Cluster, options.Site.Lease ?? TimeSpan.Zero);
+    public static ShipTerms Of(ServeOptions options) =>
+        new(options.Cluster, options.Site.Lease ?? TimeSpan.Zero) { Node = options.Cohort?.Node.Text ?? "" };
 
     /// <summary>Why a shipper of these terms is refused here; null: it is not.</summary>
     public string? Against(ShipTerms shipper) =>

@@ -9,6 +9,7 @@ using Slogger.Grpc;
 using Slogger.Grpc.Shipping;
 using Slogger.Log;
 using Slogger.Replication.Links;
+using LogLines = Slogger.Core.Replication.LogLines;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Shipping;
@@ -27,11 +28,12 @@ internal static class ShipWire
                     History = new() { ReplicationId = hello.History.ReplicationId, Offset = hello.History.Offset },
                         Cluster = terms.Cluster, LeaseUs = (long)terms.Lease.TotalMicroseconds,
                     Shards = terms.Shape.Shards, Slots = terms.Shape.Slots ?? "",
+                    Node = terms.Node,
                 };
                 break;
             case ShipRequest.Piece piece:
                 wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable),
-                    Cut = ToWire(piece.Cut), SentUs = piece.SentUs };
+                    Cut = ToWire(piece.Cut), SentUs = piece.SentUs, Admits = piece.Admits };
                 foreach ((Boundary end, bool isEmptyRun) in message.Ends)
                 {
                     wire.Piece.Entries.Add(new V1.Entry
@@ -40,6 +42,9 @@ internal static class ShipWire
                             Offset = end.Offset, Database = end.Database, Time = end.Time.Bits,
                     });
                 }
+                break;
+            case ShipRequest.Rewind rewind:
+                wire.Rewind = new() { To = ToWire(rewind.To) };
                 break;
             case ShipRequest.WantsSeed wanted:
                 wire.WantsSeed = new() { Generation = wanted.Generation };
@@ -67,6 +72,8 @@ internal static class ShipWire
             V1.ShipRequest.ItemOneofCase.Piece => Piece(stream, sender, wire.Piece, frame.Data),
             V1.ShipRequest.ItemOneofCase.WantsSeed =>
                 new(new ShipRequest.WantsSeed(stream, sender, wire.WantsSeed.Generation), frame.Data, []),
+            V1.ShipRequest.ItemOneofCase.Rewind =>
+                new(new ShipRequest.Rewind(stream, sender, FromWire(Required(wire.Rewind.To))), frame.Data, []),
             V1.ShipRequest.ItemOneofCase.SeedChunk => new(
                 new ShipRequest.Copied(stream, sender,
                     new(FromWire(Required(wire.SeedChunk.Seed)), wire.SeedChunk.At, checked((int)frame.Data.Length))), frame.Data, []),
@@ -92,6 +99,7 @@ internal static class ShipWire
         Watermark = ToWire(reply.Watermark), EchoUs = reply.EchoUs, Newest = ToWire(reply.Newest),
         SeedAsk = reply.Ask is { } ask
             ? new() { Generation = ask.Generation, Id = ask.Id ?? "", HasBytes = ask.HasBytes, BadId = ask.Bad ?? "" } : null,
+        Lines = reply.Lines is { } lines ? ToWire(lines) : null, Learns = reply.Learns,
     };
 
     /// <exception cref="RpcException">It lacks something, or says what is not known here.</exception>
@@ -119,6 +127,7 @@ internal static class ShipWire
         Ask = wire.SeedAsk is { } ask
             ? new(ask.Generation, ask.Id.Length > 0 ? ask.Id : null,
             Math.Max(0, ask.HasBytes)) { Bad = ask.BadId.Length > 0 ? ask.BadId : null } : null,
+        Lines = wire.Lines is { } lines ? FromWire(lines) : null, Learns = wire.Learns,
     };
 
     private static ShipMessage Piece(ShardId stream, Sender sender, V1.Piece wire, ReadOnlySequence<byte> data)
@@ -139,7 +148,7 @@ internal static class ShipWire
                 isEmptyRun);
         }
         return new(new ShipRequest.Piece(stream, sender, from, to, FromWire(Required(wire.Durable)), FromWire(Required(wire.Cut)),
-            wire.SentUs), data, ends);
+            wire.SentUs) { Admits = wire.Admits }, data, ends);
     }
 
     public static T Required<T>(T? part)
@@ -155,9 +164,22 @@ internal static class ShipWire
     public static WorldPoint FromWire(V1.WorldPoint wire) => new(new(wire.WorldLine), new(wire.Version));
 
     public static V1.LogIndex ToWire(LogIndex index) =>
-        new() { WorldLine = index.WorldLine.Number, Offset = index.Offset, Closed = index.Closed.Number };
+        new() { WorldLine = index.WorldLine.Number, Offset = index.Offset, Closed = index.Closed.Number, Reign = index.Reign.Number };
 
-    public static LogIndex FromWire(V1.LogIndex wire) => new(new(wire.WorldLine), wire.Offset, new(wire.Closed));
+    public static LogIndex FromWire(V1.LogIndex wire) =>
+        new(new(wire.WorldLine), wire.Offset, new(wire.Closed)) { Reign = new(wire.Reign) };
+
+    private static V1.LogLines ToWire(LogLines lines)
+    {
+        var wire = new V1.LogLines { End = ToWire(lines.End) };
+        wire.Begins.AddRange(lines.Begins.Select(b => ToWire(b.Index)));
+        return wire;
+    }
+
+    private static LogLines FromWire(V1.LogLines wire) => wire.Begins.Count is > 0 and <= LogBranch.KeptMax + 1
+        ? new([.. wire.Begins.Select(FromWire).Select(i => new LogBranch(i.WorldLine, i.Closed, i.Offset) { Reign = i.Reign })],
+            FromWire(Required(wire.End)))
+        : throw new RpcException(StatusCode.InvalidArgument, $"a log of {wire.Begins.Count} lines");
 
     private static V1.Seed ToWire(Seed seed) => new()
     {

@@ -1,0 +1,45 @@
+// The entry point of `slogger serve` with --cohort: the process of one node. A shard lives from when it follows until its node has led and
+// does so no more. Then another one begins, with the same Redis.
+using Slogger.Grpc.Server;
+using Slogger.Log;
+using Slogger.Metadata;
+using Slogger.Core.Cohorts;
+using Slogger.Proxy;
+using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
+using Slogger.Replication.Following;
+using Slogger.Sites;
+using Slogger.Sites.Access;
+
+namespace Slogger.Cohorts;
+
+/// <summary>Runs a node; without a cohort, a process of a primary.</summary>
+internal static class CohortHost
+{
+    /// <summary>Serves until cancelled, then stops in order, as <see cref="PrimaryHost"/>.</summary>
+    public static async Task<ProxyExit> RunAsync(ServeOptions options, LiveOptions live, ILogger log, CancellationToken stop)
+    {
+        if (options.Cohort is not { } cohort) { return await PrimaryHost.RunAsync(options, live, log, stop).ConfigureAwait(false); }
+        (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(options.Site);
+        if (failed is not null) { return failed; }
+        using IDisposable changes = live.Add(again => credentials!.Renew(again.Site));
+        failed = credentials!.OpenTo(cohort.Members.Select(m => m.Address));
+        if (failed is not null) { return failed; }
+        // Nothing is compiled for the first time when a takeover waits for it.
+        Task ready = Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(CohortHost).Assembly, typeof(PrimaryHost).Assembly,
+            typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(Election).Assembly,
+            typeof(RedisEndpoint).Assembly]);
+        while (true)
+        {
+            await using var node = new CohortNode(options, credentials, log);
+            ProxyExit exit = await ProxyHost.RunAsync(options, log, null, stop, site: new() { Intake = node }, live: live)
+                .ConfigureAwait(false);
+            if (!node.HasSteppedDown || stop.IsCancellationRequested)
+            {
+                await ready.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+                return stop.IsCancellationRequested && node.HasSteppedDown ? ProxyExit.Done : exit;
+            }
+            log.Info($"shard {options.Shard}: node {cohort.Node} does not lead any more, and follows again");
+        }
+    }
+}

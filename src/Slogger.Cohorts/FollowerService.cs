@@ -1,0 +1,95 @@
+// A node's end of shipping: the calls of leaders, each for as long as it lasts. A leader whose reign is over is told so.
+using System.Threading.Channels;
+using Slogger.Core.Cohorts;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
+using Slogger.Grpc;
+using Slogger.Grpc.Server;
+using Slogger.Grpc.Shipping;
+using Slogger.Replication.Links;
+using Slogger.Replication.Receiving;
+using Slogger.Sites.Shipping;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Cohorts;
+
+/// <summary>Serves leaders.</summary>
+/// <param name="node">The node.</param>
+/// <param name="terms">Of this process.</param>
+internal sealed class FollowerService(CohortNode node, ShipTerms terms)
+{
+    // Each reply says all that there is to know: of those that nobody has taken yet the newest do.
+    private const int RepliesMax = 16;
+
+    /// <summary>Has a server answer.</summary>
+    public void AddTo(GrpcServer server) => server.Add(ShippingMethods.Ship, ServeAsync);
+
+    private async Task ServeAsync(ServerCall<ShipFrame, V1.ShipReply> call)
+    {
+        await call.SendHeadersAsync().ConfigureAwait(false);
+        var link = new Link();
+        Task replying = link.WriteAsync(call);
+        NodeName? leader = null;
+        try
+        {
+            while (await call.ReadAsync().ConfigureAwait(false) is { } frame)
+            {
+                ShipMessage message = ShipWire.FromWire(frame);
+                if (frame.Request.Hello is { } hello)
+                {
+                    if (terms.Against(ShipWire.TermsOf(hello)) is { } why) { throw new RpcException(StatusCode.FailedPrecondition, why); }
+                    leader = new NodeName(hello.Node);
+                }
+                if (leader is not { } from) { throw new RpcException(StatusCode.InvalidArgument, "the call does not begin with a hello"); }
+                try
+                {
+                    await node.DoAsync(() => Take(message, from, link)).ConfigureAwait(false);
+                }
+                catch (OperationCanceledException)
+                {
+                    throw new RpcException(StatusCode.Unavailable, $"node {node.Options.Node} is ending");
+                }
+            }
+        }
+        finally
+        {
+            link.Close();
+            await replying.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        }
+    }
+
+    // The node's thread. The message's bytes are its own until this has returned.
+    private bool Take(in ShipMessage message, NodeName from, Link link)
+    {
+        if (!node.Heard(new Reign(message.Request.Sender.Epoch), from, out Reign promised))
+        {
+            link.Reply(new(ShipReplyKind.NotLeader, message.Request.Stream, 0, default, default, default, default, 0,
+                new(default, promised.Number, long.MaxValue)));
+            return false;
+        }
+        // Between two lives it says nothing, and is asked again.
+        node.Life?.Received(message, link);
+        return true;
+    }
+
+    private sealed class Link : IReplyLink
+    {
+        private readonly Channel<ShipReply> _replies = Channel.CreateBounded<ShipReply>(
+            new BoundedChannelOptions(RepliesMax) { FullMode = BoundedChannelFullMode.DropOldest, SingleReader = true });
+
+        public void Reply(ShipReply reply) => _replies.Writer.TryWrite(reply);
+
+        public void Close() => _replies.Writer.TryComplete();
+
+        public async Task WriteAsync(ServerCall<ShipFrame, V1.ShipReply> call)
+        {
+            while (await _replies.Reader.WaitToReadAsync().ConfigureAwait(false))
+            {
+                while (_replies.Reader.TryRead(out ShipReply? reply))
+                {
+                    await call.WriteAsync(ShipWire.ToWire(reply), flush: _replies.Reader.Count == 0).ConfigureAwait(false);
+                }
+            }
+        }
+    }
+}

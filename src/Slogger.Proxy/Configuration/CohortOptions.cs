@@ -1,0 +1,31 @@
+// What concerns a shard's cohort: which of its nodes this process is, who the others are, and how long a leader may answer.
+using System.Collections.Immutable;
+using Slogger.Core.Cohorts;
+using Slogger.Resp;
+
+namespace Slogger.Proxy.Configuration;
+
+/// <summary>A node of a cohort, as people name it.</summary>
+/// <param name="Node">Its name.</param>
+/// <param name="Address">Where the others reach it, over gRPC.</param>
+public readonly record struct CohortMember(NodeName Node, ListenAddress Address);
+
+/// <summary>Options of a node.</summary>
+public sealed record CohortOptions
+{
+    /// <summary>Which of the members this process is.</summary>
+    public required NodeName Node { get; init; }
+
+    /// <summary>All members, 1 to 7.</summary>
+    public required ImmutableArray<CohortMember> Members { get; init; }
+
+    /// <summary>How long a leader may answer after it sent what a majority has echoed. Default: 300 ms. Too short costs takeovers, never
+    /// data.</summary>
+    public TimeSpan Lease { get; init; } = TimeSpan.FromMilliseconds(300);
+
+    /// <summary>This process.</summary>
+    public CohortMember Self => Members.First(m => m.Node == Node);
+
+    /// <summary>Who votes.</summary>
+    public Cohort Voters => new(Members.Select(m => m.Node));
+}

@@ -1,0 +1,83 @@
+// Reads what concerns a shard's cohort, and the rules between those options. Part of what ServeOptionsReader reads.
+using System.Collections.Immutable;
+using Slogger.Core.Cohorts;
+using Slogger.Core.Shards;
+
+namespace Slogger.Proxy.Configuration;
+
+/// <summary>Reads <see cref="CohortOptions"/>.</summary>
+internal static class CohortOptionsReader
+{
+    private const int MembersMax = 7;
+    private static readonly TimeSpan LeaseMin = TimeSpan.FromMilliseconds(60), LeaseMax = TimeSpan.FromSeconds(10);
+
+    public static CohortOptions? Read(OptionReader reader)
+    {
+        string? node = reader.Optional<string>("node", OptionText.Name);
+        ImmutableArray<CohortMember> members = reader.Value<ImmutableArray<CohortMember>>("cohort", Members, []);
+        CohortOptions defaults = new() { Node = new(node ?? ""), Members = members };
+        TimeSpan lease = reader.Value("lease", OptionText.Duration(LeaseMin, LeaseMax), defaults.Lease);
+        if (!reader.IsGiven("cohort"))
+        {
+            if (reader.IsGiven("node")) { reader.Fail("node", "is given without --cohort", "give both, or none"); }
+            if (reader.IsGiven("lease")) { reader.Fail("lease", "is given without --cohort", "remove it"); }
+            return null;
+        }
+        if (node is null)
+        {
+            reader.Fail("cohort", "is given without --node", $"say which of {string.Join(", ", members.Select(m => m.Node))} this process "
+                + "is");
+            return null;
+        }
+        if (members.IsEmpty) { return null; }
+        if (!members.Any(m => m.Node.Text == node))
+        {
+            reader.Fail("node", $"is none of --cohort, which has {string.Join(", ", members.Select(m => m.Node))}", "give one of them");
+            return null;
+        }
+        return defaults with { Lease = lease };
+    }
+
+    public static void Check(OptionReader reader, ServeOptions options)
+    {
+        if (options.Cohort is null) { return; }
+        if (options.Commit != CommitMode.Log)
+        {
+            reader.Fail("cohort", "replicates the version log, which a Redis with --commit log has alone",
+                "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
+        }
+        if (options.Joins) { reader.Fail("join", "is not for a shard with --cohort yet", "remove it"); }
+        if (!options.Site.Backups.IsEmpty) { reader.Fail("backup", "is not for a shard with --cohort yet", "remove it"); }
+        if (!reader.IsGiven("metadata"))
+        {
+            reader.Errors.Add(new OptionError("a cohort's nodes share their metadata, and none is given", "",
+                "give --metadata, the same to all"));
+        }
+    }
+
+    private static bool Members(string text, out ImmutableArray<CohortMember> value, out string problem)
+    {
+        value = [];
+        problem = "";
+        foreach (string part in text.Split(','))
+        {
+            int at = part.IndexOf('=', StringComparison.Ordinal);
+            if (at < 0)
+            {
+                problem = $"has {part.Trim()}, which is no NAME=HOST:PORT";
+                return false;
+            }
+            if (!OptionText.Name(part[..at].Trim(), out string name, out problem)
+                || !SiteOptionsReader.Peer(part[(at + 1)..].Trim(), out Resp.ListenAddress address, out problem)) { return false; }
+            var node = new NodeName(name);
+            if (value.Any(m => m.Node == node || m.Address == address))
+            {
+                problem = $"has {name} or {address} twice";
+                return false;
+            }
+            value = value.Add(new(node, address));
+        }
+        problem = value.Length > MembersMax ? $"has {value.Length} nodes, and {MembersMax} are the most" : "";
+        return problem.Length == 0;
+    }
+}

@@ -1,0 +1,71 @@
+// The seam between a shard and the node of a cohort in its process: the shard has log, store and front end; the node (Slogger.Cohorts) has
+// the network, the election, and what followers receive.
+using Slogger.Core.Cohorts;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
+using Slogger.Core.WorldLines;
+using Slogger.Proxy.Configuration;
+using Slogger.Replication.Links;
+
+namespace Slogger.Proxy.Ports;
+
+/// <summary>A node, as its shard sees it. Any thread.</summary>
+internal interface ICohort : IStreamIntake
+{
+    /// <summary>Who it is, and who the others are.</summary>
+    CohortOptions Options { get; }
+
+    /// <summary>How the others are reached.</summary>
+    IReadOnlyList<(NodeName Node, IShipConnector Way)> Others { get; }
+
+    /// <summary>Another node has promised this reign, which is above the leader's: it will never answer the leader again.</summary>
+    void Refused(Reign promised);
+
+    /// <summary>The shard's store is lost. Another node is asked to lead, if one could.</summary>
+    /// <returns>Whether one was: this node steps down.</returns>
+    bool GiveWay();
+}
+
+/// <summary>The shard of a node, as the node sees it.</summary>
+internal interface ICohortShard
+{
+    /// <summary>The reign that it leads; null: it follows.</summary>
+    ICohortLead? Lead { get; }
+
+    /// <summary>It leads from now on: its log begins the reign, durably, and is shipped to the followers. A log that is empty begins with
+    /// the reign, when the store has been looked at.</summary>
+    /// <exception cref="Slogger.Log.LogException">The log refused.</exception>
+    void BeginReign(Reign reign);
+
+    /// <summary>It does not lead any more: nobody is told anything, and the process is to begin anew as a follower's.</summary>
+    void StepDown();
+}
+
+/// <summary>A reign at its leader. Any thread.</summary>
+internal interface ICohortLead
+{
+    /// <summary>Completes when a majority has the reign's record.</summary>
+    Task HasBegun { get; }
+
+    /// <summary>The last version that is committed; null: none of this reign yet.</summary>
+    LogIndex? Commit { get; }
+
+    /// <summary>Has the lease looked at: whoever steps down without one does.</summary>
+    void Look(Action<LeaderLease> look);
+
+    /// <summary>A follower has answered what was sent then, by the leader's clock. Not one that learns.</summary>
+    void Echoed(NodeName node, long sentUs);
+
+    /// <summary>How the followers are.</summary>
+    IReadOnlyList<CohortFollowerStatus> Followers { get; }
+}
+
+/// <summary>A follower, as its leader sees it.</summary>
+/// <param name="Node">Who.</param>
+/// <param name="Durable">Up to where it has the log durable; the default: nothing is known.</param>
+/// <param name="LagBytes">Bytes of the leader's log that it lacks.</param>
+/// <param name="Learns">It has lost what it had, or is new.</param>
+/// <param name="SilentUs">How long it has said nothing; -1: it never has.</param>
+/// <param name="Problem">Why there is no connection; null: there is one.</param>
+internal readonly record struct CohortFollowerStatus(
+    NodeName Node, LogIndex Durable, long LagBytes, bool Learns, long SilentUs, string? Problem);

@@ -1,0 +1,227 @@
+// A shard's reign at its leader: the log is shipped to all other nodes, and what a majority of them has is committed. One reign has one of
+// these; the log may begin world-lines meanwhile.
+using Slogger.Core.Cohorts;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Ports;
+using Slogger.Replication.Links;
+using Slogger.Replication.Seeding;
+using Slogger.Replication.Sending;
+
+namespace Slogger.Proxy.Shards;
+
+/// <summary>The leading of one reign. Any thread, if nothing else is said.</summary>
+internal sealed class CohortLead : ICohortLead
+{
+    // Of the log, in memory: what is shipped before it is durable.
+    public const int TailBytes = 16 << 20;
+    private const string CopiesName = "copies";
+    private readonly ICohort _cohort;
+    private readonly VersionLog _log;
+    private readonly Action<WorldPoint> _committed;
+    private readonly Target[] _targets;
+    private readonly Leader _leader;                // under the lock
+    private readonly Lock _lock = new();
+    private readonly TaskCompletionSource _begun = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private long _openings;
+    private long _untilUs;                          // of the lease
+
+    /// <summary>A reign begins. Nothing is shipped before <see cref="Begin"/>.</summary>
+    /// <param name="options">The shard's.</param>
+    /// <param name="reign">Which.</param>
+    /// <param name="cohort">The node.</param>
+    /// <param name="log">What is shipped.</param>
+    /// <param name="dumps">What a follower is given that lacks what the log rests on.</param>
+    /// <param name="shard">Is asked, and told.</param>
+    /// <param name="committed">Is told what is committed.</param>
+    /// <param name="report">For people.</param>
+    public CohortLead(ServeOptions options, Reign reign, ICohort cohort, VersionLog log, RedisDumps dumps, IShippingShard shard,
+        Action<WorldPoint> committed, ILogger report)
+    {
+        (Reign, _cohort, _log, _committed) = (reign, cohort, log, committed);
+        CohortOptions own = cohort.Options;
+        _leader = new(own.Node, reign, own.Voters, (long)own.Lease.TotalMicroseconds, LeaseClock.NowUs);
+        _untilUs = _leader.Lease.UntilUs;
+        _targets = [.. cohort.Others.Select(o => new Target(options, o.Node, o.Way, log, new(options, log, dumps,
+            Path.Combine(options.DataDirectory, CopiesName, o.Node.Text), shard, report), this, shard, report))];
+    }
+
+    /// <summary>The reign.</summary>
+    public Reign Reign { get; }
+
+    public Task HasBegun => _begun.Task;
+
+    public LogIndex? Commit
+    {
+        get
+        {
+            lock (_lock) { return _leader.Commit; }
+        }
+    }
+
+    /// <summary>Whether a reply that was read from the store may be sent.</summary>
+    public bool MaySpeak => LeaseClock.NowUs < Volatile.Read(ref _untilUs);
+
+    /// <summary>From here on the log is kept: what nobody needs any more but a follower.</summary>
+    public long NeededFrom => _targets.Min(t => t.NeededFrom);
+
+    public IReadOnlyList<CohortFollowerStatus> Followers => [.. _targets.Select(t => t.Status)];
+
+    public void Look(Action<LeaderLease> look)
+    {
+        lock (_lock) { look(_leader.Lease); }
+    }
+
+    public void Echoed(NodeName node, long sentUs)
+    {
+        lock (_lock)
+        {
+            _leader.Lease.Echoed(node, sentUs, LeaseClock.NowUs);
+            Volatile.Write(ref _untilUs, _leader.Lease.UntilUs);
+        }
+    }
+
+    /// <summary>Ships, now that the log has the reign's record. The control task.</summary>
+    public void Begin()
+    {
+        var self = new Sender(default, Reign.Number, ++_openings);
+        foreach (Target target in _targets) { target.Begin(self); }
+        Synced();
+    }
+
+    /// <summary>Ships no more, until it is begun again. The control task, and the end.</summary>
+    public async Task EndAsync()
+    {
+        foreach (Target target in _targets) { await target.EndAsync().ConfigureAwait(false); }
+    }
+
+    /// <summary>There is more in the log. Never waits.</summary>
+    public void Wake()
+    {
+        foreach (Target target in _targets) { target.Wake(); }
+    }
+
+    /// <summary>More of the log is durable here.</summary>
+    public void Synced()
+    {
+        LogIndex durable = _log.Lines.End;
+        bool hasGrown;
+        lock (_lock) { hasGrown = durable.Reign == Reign && _leader.Synced(durable); }
+        if (hasGrown) { Tell(); }
+    }
+
+    /// <summary>Makes copies for followers that lack what the log rests on. The control task.</summary>
+    public async Task KeepSeedingAsync(CancellationToken stop)
+    {
+        foreach (Target target in _targets) { await target.KeepSeedingAsync(stop).ConfigureAwait(false); }
+    }
+
+    private void Tell()
+    {
+        if (Commit is not { } commit) { return; }
+        _begun.TrySetResult();
+        _committed(commit.Point);
+        Wake();
+    }
+
+    private void Replied(NodeName node, ShipReply reply)
+    {
+        bool hasGrown;
+        lock (_lock)
+        {
+            hasGrown = _leader.Replied(node, reply, LeaseClock.NowUs);
+            Volatile.Write(ref _untilUs, _leader.Lease.UntilUs);
+        }
+        if (hasGrown) { Tell(); }
+    }
+
+    /// <summary>A follower: its shipper, and how much of the log is kept for it.</summary>
+    private sealed class Target(ServeOptions options, NodeName node, IShipConnector connector, VersionLog log, BackupSeeding seeding,
+        CohortLead lead, IShippingShard shard, ILogger report) : IShipperListener
+    {
+        private static readonly ShipperOptions Bounds = new() { HeartbeatUs = 20_000, TellsDurable = true, AtBudget = BudgetChoice.Detach };
+        private volatile ShardShipper? _shipper;
+        private long _keptFrom = long.MinValue;     // while there is no shipper
+        private long _repliedUs = -1;
+        private volatile bool _learns;
+
+        public long NeededFrom =>
+            Math.Min(_shipper is { } shipper ? shipper.KeepFrom ?? long.MaxValue : _keptFrom, seeding.NeededFrom);
+
+        public CohortFollowerStatus Status
+        {
+            get
+            {
+                long silentUs = Volatile.Read(ref _repliedUs) is >= 0 and var at ? LeaseClock.NowUs - at : -1;
+                return _shipper?.Status is { } status
+                    ? new(node, status.BackedUp, Math.Max(0, status.End.Offset - status.Received.Offset), _learns, silentUs, status.Problem)
+                    : new(node, default, 0, _learns, silentUs, "the log is not shipped at this moment");
+            }
+        }
+
+        public void Begin(Sender self) => _shipper ??= new(log, options.Shard, self, Bounds, connector, this, report);
+
+        public async Task EndAsync()
+        {
+            if (_shipper is not { } shipper) { return; }
+            _keptFrom = shipper.KeepFrom ?? long.MaxValue;
+            _shipper = null;
+            await shipper.DisposeAsync().ConfigureAwait(false);
+        }
+
+        public void Wake() => _shipper?.Wake();
+
+        public async Task KeepSeedingAsync(CancellationToken stop)
+        {
+            if (_shipper is not { } shipper) { return; }
+            // One that was given up is copied anew when it is back.
+            if (shipper.Status.State == ShipperState.Detached) { shipper.Attach(); }
+            await seeding.KeepAsync(shipper.Status, stop).ConfigureAwait(false);
+        }
+
+        bool IShipperListener.IsFollower => true;
+
+        WorldPoint IShipperListener.RecordedCut => shard.RecordedCut;
+
+        LogIndex IShipperListener.Durable(VersionLog of) => lead.Commit ?? default;
+
+        bool IShipperListener.Admits
+        {
+            get
+            {
+                lock (lead._lock) { return lead._leader.Admits(node); }
+            }
+        }
+
+        void IShipperListener.OnLinked()
+        {
+            lock (lead._lock) { lead._leader.Linked(node); }
+        }
+
+        void IShipperListener.OnReplied(ShipReply reply)
+        {
+            Volatile.Write(ref _repliedUs, LeaseClock.NowUs);
+            _learns = reply.Learns;
+            if (reply.Newest.Epoch == lead.Reign.Number) { lead.Replied(node, reply); }
+        }
+
+        void IShipperListener.HoldWrites(bool isHeld)
+        {
+        }
+
+        void IShipperListener.OnWatermark(WorldPoint watermark)
+        {
+        }
+
+        void IShipperListener.OnShippingFailed(Exception e) => shard.OnShippingFailed(e);
+
+        void IShipperListener.OnShippingDeposed(Sender by, bool isSite) => lead._cohort.Refused(new Reign(by.Epoch));
+
+        SeedCopy? IShipperListener.CopyOf(long generation) => seeding.CopyOf(generation);
+
+        void IShipperListener.OnSeedWanted(long generation, string why) => seeding.OnWanted(generation);
+    }
+}

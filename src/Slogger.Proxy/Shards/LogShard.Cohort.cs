@@ -1,0 +1,42 @@
+// A shard with --commit log as a node's of a cohort: it follows as a backup's does, and when its node is elected it goes on as a primary's.
+// What is durable is then what a majority has. A shard leads once in its life. When its reign is over it ends, and the process begins
+// another one, which follows.
+using Slogger.Core.Identities;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Ports;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class LogShard : ICohortShard
+{
+    private const string NoLeaderText = "this node does not lead any more";
+    private volatile CohortLead? _lead;
+
+    /// <summary>The node of a cohort in this process; null: the shard has none.</summary>
+    public ICohort? Cohort { get; init; }
+
+    internal override ICohortShard? CohortShard => Cohort is null ? null : this;
+
+    ICohortLead? ICohortShard.Lead => _lead;
+
+    void ICohortShard.BeginReign(Reign reign)
+    {
+        if (!_log.IsEmpty) { lock (_logLock) { _log.BeginReign(reign); } }
+        _lead = new(_options, reign, Cohort!, _log, _dumps, this, Versions.OnDurable, _report);
+        if (!_log.IsEmpty) { _lead.Begin(); }
+    }
+
+    void ICohortShard.StepDown()
+    {
+        Access.ShutForGood();
+        Versions.Deposed();
+        Access.Post(() => Access.Loop!.CloseStore(NoLeaderText));
+        Lifetime.KeepsStore = true;
+        Fail(ProxyExit.Failed(NoLeaderText));
+    }
+
+    // The reign of what it appends; none without a cohort.
+    private Reign OwnReign => _lead?.Reign ?? Reign.None;
+
+    internal override bool GivesWay() => Cohort is { } cohort && _lead is not null && cohort.GiveWay();
+}
