@@ -263,7 +263,8 @@ internal sealed class LogDriver
             && e.Boundary.Offset >= Math.Max(_log.StartOffset, _trimmedTo))];
         if (ends.Length == 0) { return; }
         ModelEntry begin = ends[_random.Next(ends.Length)];
-        LogIndex at = _shipped.WorldLine == Model.WorldLine && _shipped.Reign == Model.Reign && _shipped.Offset >= Math.Max(_log.StartOffset, _trimmedTo)
+        LogIndex at = _shipped.WorldLine == Model.WorldLine && _shipped.Reign == Model.Reign
+            && _shipped.Offset >= Math.Max(_log.StartOffset, _trimmedTo)
             && _shipped <= _log.End && _random.Next(2) == 0
             ? _shipped : new LogIndex(Model.WorldLine, begin.BytesBefore, begin.Boundary.Version) { Reign = Model.Reign };
         using var pieces = new LogPieces(_log);
