@@ -289,9 +289,10 @@ public sealed partial class VersionLog
         bool isInLine = at >= 0 && to.Offset >= lines[at].Offset && to.Closed >= lines[at].Version
             && (at == lines.Length - 1 || (to.Offset <= lines[at + 1].Offset && to.Closed <= lines[at + 1].Version));
         bool isLast = to.Closed == Lines.End.Closed;
-        Boundary? end = isLast ? view.Durable.Last : isInLine ? BoundaryAtOrBelow(to.Closed) : null;
-        bool isEnd = end is { } found ? found.Version == to.Closed && found.Offset == to.Offset
-            : to.Closed == head.FirstVersion.Previous && to.Offset == head.Origin.Offset && (isLast || view.StartOffset == to.Offset);
+        bool isBeginning = to.WorldLine == head.FirstWorldLine && to.Closed == head.FirstVersion.Previous && to.Offset == head.Origin.Offset
+            && (isLast || view.StartOffset == to.Offset);
+        Boundary? end = isBeginning || !isInLine ? null : isLast ? view.Durable.Last : BoundaryAtOrBelow(to.Closed);
+        bool isEnd = isBeginning || (end?.Version == to.Closed && end?.Offset == to.Offset);
         return isInLine && isEnd ? end
             : throw new ArgumentException($"The log has no end of a version at {to}; it is at {DurableEnd}.", nameof(to));
     }
@@ -310,7 +311,8 @@ public sealed partial class VersionLog
                 if (!entry.Closes && entry.ToHeldCut() > held && entry.ToHeldCut() <= end) { held = entry.ToHeldCut(); }
             }
         }
-        return held;
+        // What was trimmed may have had one.
+        return held > end ? default : held;
     }
 
     // Of an attempt that came to nothing: the caller goes on at the branch.

@@ -176,6 +176,7 @@ public sealed partial class VersionLog
     {
         LogView view = _view;
         VersionNumber version = from.Closed;
+        long last = version.Number;
         for (int i = 0; i < view.Extents.Count; i++)
         {
             Extent extent = view.Extents[i];
@@ -186,14 +187,23 @@ public sealed partial class VersionLog
             {
                 continue;
             }
-            long last = version.Number;
+            if (extent.Segment.Header is { Reason: SegmentReason.Rewind, LastBoundary: { } end } && end.Version.Number > last)
+            {
+                // The line went as far as a later one began, and is gone back to there.
+                last = end.Version.Number;
+                yield return new LogEntry(EntryKind.EmptyRun, end);
+            }
             foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FindVersion(version).FilePosition))
             {
                 // A part of a run may be void.
                 if (entry.Version > extent.VersionMax.Number)
                 {
                     bool isPart = entry.Kind == EntryKind.EmptyRun && extent.VersionMax.Number > last;
-                    if (isPart) { yield return entry.UpTo(extent.VersionMax); }
+                    if (isPart)
+                    {
+                        last = extent.VersionMax.Number;
+                        yield return entry.UpTo(extent.VersionMax);
+                    }
                     break;
                 }
                 last = Math.Max(last, entry.Version);

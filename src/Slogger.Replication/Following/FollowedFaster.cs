@@ -340,6 +340,7 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     {
         if (log.IsEmpty || log.ReplicationId == log.Origin.ReplicationId) { return []; }
         HashSet<WorldPoint> commits = [.. host.Commits.Select(c => c.Point)];
+        // A backup's log has no reigns.
         return [.. host.Notes.All.Where(n => n.Life == log.ReplicationId && n.Offset >= log.StartOffset && n.Offset <= log.DurableOffset
             && commits.Contains(n.Point) && log.IsInHistory(log.Origin, Reign.None, new(n.Line), n.Offset)).OrderBy(n => n.Offset)];
     }

@@ -111,8 +111,8 @@ internal sealed class LogDriver
     private LogModel Recovered(LogModel model)
     {
         model.Bytes.RemoveRange((int)(_log.EndOffset - model.Origin.Offset), (int)(model.EndOffset - _log.EndOffset));
-        model.HeldCuts.RemoveAll(c => c > _log.HeldCut);
         model.Entries.RemoveAll(e => _log.LastBoundary is not { } last || e.Boundary.Version > last.Version);
+        model.Settle(_log);
         model.MarkDurable();
         return model;
     }
@@ -157,7 +157,7 @@ internal sealed class LogDriver
                 Begin();
                 return true;
             }
-            switch (_random.Next(48))
+            switch (_random.Next(52))
             {
                 case < 14: Append(); break;
                 case < 22: AppendBoundary(); break;
@@ -166,6 +166,9 @@ internal sealed class LogDriver
                 case 35: Change(m => m.ReplicationId = NewReplicationId(), m => _log.SetReplicationId(m.ReplicationId)); break;
                 case 36: BeginWorldLine(); break;
                 case 37: Trim(); break;
+                case > 50: RewindTo(); break;
+                case > 49: BeginReign(); break;
+                case > 48: ShipOlderLine(); break;
                 case > 43: Ship(); break;
                 case > 39: AppendHeldCut(); break;
                 case 38 when _random.Next(4) == 0: Begin(); break;
@@ -255,15 +258,40 @@ internal sealed class LogDriver
     // As a shipper reads it: from some end of a version on, or from where it has come, up to the end as far as that is there.
     private void Ship()
     {
-        ModelEntry[] ends = [.. Model.Entries.Where(e => e.Boundary.WorldLine == Model.WorldLine
+        LogBranch line = Model.Lines[^1];
+        ModelEntry[] ends = [.. Model.Entries.Where(e => e.Boundary.Version >= line.Version && e.BytesBefore >= line.Offset
             && e.Boundary.Offset >= Math.Max(_log.StartOffset, _trimmedTo))];
         if (ends.Length == 0) { return; }
         ModelEntry begin = ends[_random.Next(ends.Length)];
-        LogIndex at = _shipped.WorldLine == Model.WorldLine && _shipped.Offset >= Math.Max(_log.StartOffset, _trimmedTo)
+        LogIndex at = _shipped.WorldLine == Model.WorldLine && _shipped.Reign == Model.Reign
+            && _shipped.Offset >= Math.Max(_log.StartOffset, _trimmedTo)
             && _shipped <= _log.End && _random.Next(2) == 0
-            ? _shipped : new LogIndex(Model.WorldLine, begin.BytesBefore, begin.Boundary.Version);
+            ? _shipped : new LogIndex(Model.WorldLine, begin.BytesBefore, begin.Boundary.Version) { Reign = Model.Reign };
         using var pieces = new LogPieces(_log);
         LogIndex limit = _log.End;
+        at = Ship(pieces, at, limit);
+        Assert.True(at >= _log.DurableEnd, $"shipped up to {at}, durable is {_log.DurableEnd}");
+        if (_options.TailBytes > 0 && Model.EndOffset - at.Offset < _options.TailBytes) { Assert.Equal(limit, at); }
+        _shipped = at;
+    }
+
+    // From its beginning to its end, of what is left of it.
+    private void ShipOlderLine()
+    {
+        List<LogBranch> lines = Model.Lines;
+        if (lines.Count < 2) { return; }
+        int line = _random.Next(lines.Count - 1);
+        LogIndex start = lines[line].Index, limit = start with { Offset = lines[line + 1].Offset, Closed = lines[line + 1].Version };
+        if (start.Offset < Math.Max(_log.StartOffset, _trimmedTo)) { return; }
+        using var pieces = new LogPieces(_log);
+        LogIndex at = Ship(pieces, start, limit);
+        Assert.Equal(limit.Offset, at.Offset);
+        Assert.True(at.Closed >= Model.Entries.Where(e => !e.IsRun && e.Boundary.Version <= limit.Closed)
+            .Select(e => e.Boundary.Version).Append(start.Closed).Max(), $"shipped up to {at}, the line ended at {limit}");
+    }
+
+    private LogIndex Ship(LogPieces pieces, LogIndex at, LogIndex limit)
+    {
         while (pieces.EndOfPiece(at, limit, _random.Next(1, 3000)) is { } to && to != at)
         {
             Assert.True(to > at && to <= limit);
@@ -278,14 +306,14 @@ internal sealed class LogDriver
             ModelEntry[] between = [.. Model.Entries.Where(e => e.Boundary.Version > at.Closed && e.Boundary.Version <= to.Closed)];
             Assert.Equal(between.Where(e => !e.IsRun).Select(e => e.Boundary), found.Where(e => !e.IsEmptyRun).Select(e => e.Boundary));
             Assert.All(found.Where(e => e.IsEmptyRun), run =>
-                Assert.Contains(run.Boundary, between.Where(e => e.IsRun).Select(e => e.Boundary)));
+                Assert.Contains(run.Boundary, between.Where(e => e.IsRun).Select(
+                    e => e.IsPart ? e.Boundary with { Time = run.Boundary.Time } : e.Boundary)));
+            Assert.All(found.Zip(found.Skip(1)), e => Assert.True(e.First.Boundary.Version < e.Second.Boundary.Version));
             Assert.Equal(to.Closed, found.Count > 0 ? found[^1].Boundary.Version : at.Closed);
             Assert.All(found, e => Assert.InRange(e.Boundary.Offset, e.IsEmptyRun ? 0 : at.Offset, to.Offset));
             at = to;
         }
-        Assert.True(at >= _log.DurableEnd, $"shipped up to {at}, durable is {_log.DurableEnd}");
-        if (_options.TailBytes > 0 && Model.EndOffset - at.Offset < _options.TailBytes) { Assert.Equal(limit, at); }
-        _shipped = at;
+        return at;
     }
 
     private void Sync()
@@ -300,10 +328,11 @@ internal sealed class LogDriver
     private void Begin()
     {
         var origin = new StreamOrigin(NewReplicationId(), _random.Next(10_000), _random.Next(16));
-        LogModel begun = LogModel.Begun(origin, new WorldLine(_random.Next(1, 5)), new VersionNumber(_random.Next(1, 100)));
+        LogModel begun = LogModel.Begun(
+            origin, new WorldLine(_random.Next(1, 5)), new VersionNumber(_random.Next(1, 100)), new Reign(_random.Next(3)));
         _possible = [_possible[^1], begun];
         _shipped = default;
-        Attempt(() => _log.Begin(origin, begun.WorldLine, begun.FirstVersion));
+        Attempt(() => _log.Begin(origin, begun.WorldLine, begun.FirstVersion, begun.Reign));
         _trimmedTo = 0;
     }
 
@@ -331,6 +360,68 @@ internal sealed class LogDriver
         _shipped = default;
     }
 
+    private void BeginReign()
+    {
+        var next = new Reign(Model.Reign.Number + _random.Next(1, 3));
+        LogIndex end = Model.ClosedEnd with { Reign = next };
+        Change(m => m.BeginReign(next), _ => _log.BeginReign(next));
+        Assert.Equal((end, end), (_log.End, _log.DurableEnd));
+        Assert.Equal(end, _log.Lines.End);
+    }
+
+    // To the end of a version, in any of the lines that have it; or to a part of a run.
+    private void RewindTo()
+    {
+        List<LogBranch> lines = Model.Lines;
+        int line = Math.Max(0, lines.Count - 1 - _random.Next(3));
+        LogIndex begin = lines[line].Index, end = line == lines.Count - 1 ? Model.ClosedEnd
+            : begin with { Offset = lines[line + 1].Offset, Closed = lines[line + 1].Version };
+        List<LogIndex> ends = [begin, end];
+        VersionNumber before = Model.FirstVersion.Previous;
+        foreach (ModelEntry entry in Model.Entries)
+        {
+            long part = entry.IsRun && entry.Boundary.Version > before.Next
+                ? _random.NextInt64(before.Number + 1, entry.Boundary.Version.Number + 1) : entry.Boundary.Version.Number;
+            ends.Add(begin with { Offset = entry.Boundary.Offset, Closed = new VersionNumber(part) });
+            before = entry.Boundary.Version;
+        }
+        ends.RemoveAll(e => e.Offset < begin.Offset || e.Closed < begin.Closed || e.Offset > end.Offset || e.Closed > end.Closed
+            || e.Offset < _log.StartOffset || (e.Offset == _log.StartOffset && e.Offset < _trimmedTo));
+        if (ends.Count == 0) { return; }
+        LogIndex to = ends[_random.Next(ends.Count)];
+        Refuse(to with { Offset = to.Offset + 1 });
+        Refuse(to with { Reign = new Reign(to.Reign.Number + 100) });
+        long rewinds = _log.Rewinds;
+        bool isVoiding = _log.End != to;
+        WorldPoint durableHeld = Model.Held > to.Point ? default : Model.Held;
+        Change(m => m.RewindTo(to), _ => _log.RewindTo(to), m =>
+        {
+            m.HeldCuts.RemoveAll(c => c > to.Point);
+            m.DurableHeld = durableHeld;
+        });
+        Assert.Equal((to, to, to), (_log.End, _log.DurableEnd, _log.Lines.End));
+        Assert.Equal(rewinds + (isVoiding ? 1 : 0), _log.Rewinds);
+        string? wrong = Model.Mismatch(_log, _trimmedTo);
+        Assert.True(wrong is null, $"back at {to}: {wrong}");
+        Model.Settle(_log);
+        Model.MarkDurable();
+        _shipped = default;
+    }
+
+    private void Refuse(LogIndex noEnd)
+    {
+        LogIndex end = _log.End;
+        try
+        {
+            _log.RewindTo(noEnd);
+            Assert.Fail($"It went back to {noEnd}.");
+        }
+        catch (ArgumentException)
+        {
+            Assert.Equal(end, _log.End);
+        }
+    }
+
     private void Trim()
     {
         long offset = _random.NextInt64(Model.Origin.Offset, Model.DurableOffset + 1);
@@ -338,11 +429,12 @@ internal sealed class LogDriver
         _log.TrimBefore(offset);
     }
 
-    private void Change(Action<LogModel> change, Action<LogModel> perform)
+    private void Change(Action<LogModel> change, Action<LogModel> perform, Action<LogModel>? forget = null)
     {
         LogModel after = Model.Copy();
         change(after);
         after.MarkDurable();
+        forget?.Invoke(after);
         _possible = [Model, after];
         Attempt(() => perform(after));
     }

@@ -1,4 +1,6 @@
 // What the log should hold, kept in memory: every item appended in order, and how many of them must survive a crash.
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -9,14 +11,28 @@ namespace Slogger.Log.Tests.Simulation;
 /// <param name="Boundary">The version closed.</param>
 /// <param name="IsRun">Whether it was a run of empty versions.</param>
 /// <param name="BytesBefore">The end of the stream when it was appended.</param>
-internal readonly record struct ModelEntry(Boundary Boundary, bool IsRun, long BytesBefore);
+internal readonly record struct ModelEntry(Boundary Boundary, bool IsRun, long BytesBefore)
+{
+    /// <summary>Whether it is what a rewind has left of a run: its time may be that of a longer one, which the run has become.</summary>
+    public bool IsPart { get; init; }
+}
 
 internal sealed class LogModel
 {
     public required StreamOrigin Origin { get; init; }
     public required WorldLine WorldLine { get; set; }
     public required VersionNumber FirstVersion { get; init; }
+    public required Reign Reign { get; set; }
+    public required Reign FirstReign { get; init; }
+    public required WorldLine FirstWorldLine { get; init; }
     public required string ReplicationId { get; set; }
+
+    /// <summary>What it may be called, too: a log that goes back to a line may have lost what that was called last.</summary>
+    public string? OtherReplicationId { get; set; }
+
+    /// <summary>What each line was called last.</summary>
+    private Dictionary<(Reign, WorldLine), string> Called { get; init; } = [];
+    public List<LogBranch> Branches { get; private init; } = [];
     public List<byte> Bytes { get; private init; } = [];
     public List<ModelEntry> Entries { get; private init; } = [];
 
@@ -33,16 +49,33 @@ internal sealed class LogModel
     public VersionNumber LastVersion => Entries.Count > 0 ? Entries[^1].Boundary.Version : FirstVersion.Previous;
     public Boundary? LastBoundary => Entries.Count > 0 ? Entries[^1].Boundary with { WorldLine = LastWorldLine } : null;
     private WorldLine LastWorldLine => Entries[^1].Boundary.WorldLine;
+    public LogIndex ClosedEnd => new(WorldLine, LastBoundary?.Offset ?? Origin.Offset, LastVersion) { Reign = Reign };
 
-    public static LogModel Begun(StreamOrigin origin, WorldLine worldLine, VersionNumber open) => new()
+    /// <summary>Where each line begins whose beginning is not void.</summary>
+    public List<LogBranch> Lines
     {
-        Origin = origin, WorldLine = worldLine, FirstVersion = open, ReplicationId = origin.ReplicationId,
-        DurableOffset = origin.Offset, DurableVersion = open.Previous,
+        get
+        {
+            List<LogBranch> lines = [new(FirstWorldLine, FirstVersion.Previous, Origin.Offset) { Reign = FirstReign }];
+            foreach (LogBranch next in Branches)
+            {
+                lines.RemoveAll(l => l.Offset > next.Offset || l.Version > next.Version);
+                lines.Add(next);
+            }
+            return lines;
+        }
+    }
+
+    public static LogModel Begun(StreamOrigin origin, WorldLine worldLine, VersionNumber open, Reign reign) => new()
+    {
+        Origin = origin, WorldLine = worldLine, FirstWorldLine = worldLine, FirstVersion = open, ReplicationId = origin.ReplicationId,
+        Reign = reign, FirstReign = reign, DurableOffset = origin.Offset, DurableVersion = open.Previous,
     };
 
     public LogModel Copy() => new()
     {
-        Origin = Origin, WorldLine = WorldLine, FirstVersion = FirstVersion, ReplicationId = ReplicationId,
+        Origin = Origin, WorldLine = WorldLine, FirstWorldLine = FirstWorldLine, FirstVersion = FirstVersion, ReplicationId = ReplicationId,
+        Reign = Reign, FirstReign = FirstReign, Branches = [.. Branches], Called = new(Called), OtherReplicationId = OtherReplicationId,
         Bytes = [.. Bytes], Entries = [.. Entries], HeldCuts = [.. HeldCuts], DurableHeld = DurableHeld, DurableOffset = DurableOffset,
             DurableVersion = DurableVersion,
     };
@@ -79,22 +112,62 @@ internal sealed class LogModel
 
     public void Branch(WorldLine next, Boundary branch, string replicationId)
     {
-        Bytes.RemoveRange((int)(branch.Offset - Origin.Offset), (int)(EndOffset - branch.Offset));
-        // A run that the branch cuts stays in part.
-        int cut = Entries.FindIndex(e => e.Boundary.Version > branch.Version);
-        if (cut >= 0)
-        {
-            Entries.RemoveRange(cut, Entries.Count - cut);
-        }
-        for (int i = 0; i < Entries.Count; i++)
-        {
-            // A run may have been appended after bytes that are void now.
-            Entries[i] = Entries[i] with { BytesBefore = Math.Min(Entries[i].BytesBefore, branch.Offset) };
-        }
+        Cut(branch.Version, branch.Offset);
         Entries.Add(new(branch with { WorldLine = next }, true, branch.Offset));
+        Called[(Reign, WorldLine)] = ReplicationId;
         WorldLine = next;
         ReplicationId = replicationId;
+        Branches.Add(new LogBranch(next, branch.Version, branch.Offset) { Reign = Reign });
         MarkDurable();
+    }
+
+    public void BeginReign(Reign next)
+    {
+        Rewind();
+        Called[(Reign, WorldLine)] = ReplicationId;
+        Reign = next;
+        Branches.Add(new LogBranch(WorldLine, LastVersion, EndOffset) { Reign = next });
+    }
+
+    public void RewindTo(LogIndex to)
+    {
+        Entries.RemoveAll(e => e.Boundary.WorldLine > to.WorldLine);
+        Cut(to.Closed, to.Offset);
+        // The line ends where a later one began, above all that it closed itself.
+        if (LastVersion < to.Closed)
+        {
+            Boundary last = LastBoundary ?? new Boundary(WorldLine, default, default, Origin.Database, default);
+            Entries.Add(new(last with { WorldLine = to.WorldLine, Version = to.Closed, Offset = to.Offset }, true, to.Offset));
+        }
+        Branches.RemoveAll(b => b.IsAfter(to.Reign, to.WorldLine));
+        Called[(Reign, WorldLine)] = ReplicationId;
+        OtherReplicationId = ReplicationId;
+        ReplicationId = Called[(to.Reign, to.WorldLine)];
+        (Reign, WorldLine) = (to.Reign, to.WorldLine);
+    }
+
+    private void Cut(VersionNumber version, long offset)
+    {
+        int cut = Entries.FindIndex(e => e.Boundary.Version > version);
+        ModelEntry next = cut < 0 ? default : Entries[cut];
+        if (cut >= 0) { Entries.RemoveRange(cut, Entries.Count - cut); }
+        // A part of a run is left.
+        if (next.IsRun && LastVersion < version)
+        {
+            Entries.Add(next with { Boundary = next.Boundary with { Version = version }, IsPart = true });
+        }
+        else if (next.IsRun && Entries.Count > 0 && Entries[^1].IsRun) { Entries[^1] = Entries[^1] with { IsPart = true }; }
+        Bytes.RemoveRange((int)(offset - Origin.Offset), (int)(EndOffset - offset));
+        // A run may have been appended after bytes that are void now.
+        for (int i = 0; i < Entries.Count; i++) { Entries[i] = Entries[i] with { BytesBefore = Math.Min(Entries[i].BytesBefore, offset) }; }
+    }
+
+    /// <summary>After it has gone back: what it is called, and the newest cut of those that it reaches that it still knows.</summary>
+    public void Settle(VersionLog log)
+    {
+        ReplicationId = log.ReplicationId;
+        OtherReplicationId = null;
+        HeldCuts.RemoveAll(c => c > log.HeldCut);
     }
 
     public void Rewind()
@@ -112,9 +185,16 @@ internal sealed class LogModel
         {
             return "the log is empty";
         }
-        if (log.Origin != Origin || log.WorldLine != WorldLine || log.ReplicationId != ReplicationId)
+        bool isNamed = log.ReplicationId == ReplicationId || log.ReplicationId == OtherReplicationId;
+        if (log.Origin != Origin || log.WorldLine != WorldLine || log.Reign != Reign || log.FirstReign != FirstReign || !isNamed)
         {
-            return $"history {log.Origin} {log.WorldLine} {log.ReplicationId} instead of {Origin} {WorldLine} {ReplicationId}";
+            return $"history {log.Origin} {log.Reign}/{log.WorldLine} {log.ReplicationId} instead of {Origin} {Reign}/{WorldLine} " +
+                $"{ReplicationId}";
+        }
+        if (!log.Branches.SequenceEqual(Branches) || !log.Lines.Begins.SequenceEqual(Lines))
+        {
+            return $"branches {string.Join(' ', log.Branches.Select(b => b.Index))} instead of " +
+                $"{string.Join(' ', Branches.Select(b => b.Index))}; lines {string.Join(' ', log.Lines.Begins.Select(b => b.Index))}";
         }
         if (log.EndOffset < DurableOffset || log.EndOffset > EndOffset)
         {
