@@ -15,8 +15,11 @@ internal enum AnomalyKind
     /// <summary>A read has missed a write that was acknowledged before it began, and that others saw later.</summary>
     StaleRead,
 
-    /// <summary>A write that was acknowledged, or seen, is missing afterwards: an older value is there again.</summary>
+    /// <summary>A write that was acknowledged is missing afterwards: an older value is there again.</summary>
     LostWrite,
+
+    /// <summary>A write that had no answer was seen, and is missing afterwards.</summary>
+    SeenThenLost,
 
     /// <summary>A compare-and-set succeeded on a value that had been replaced, or two succeeded on the same one.</summary>
     CompareAndSetOnOldValue,

@@ -21,7 +21,11 @@ internal static class RegisterChecker
         if (IsLinearizable(history)) { return null; }
         // What was refused rests on all writes, so without them it would seem wrong where it is right. Mostly it is not needed.
         Operation[] rest = [.. history.Where(o => !IsRefused(o))];
-        return IsLinearizable(rest) ? RefusedWrongly(history) : RegisterDiagnosis.Of(history, Smallest(rest));
+        if (IsLinearizable(rest)) { return RefusedWrongly(history); }
+        // Best shown by writes that were acknowledged.
+        var unknown = rest.Where(o => o.Outcome == Outcome.Unknown && Sets(o, out _)).Select(o => o.Step.Value!.Value).ToHashSet();
+        Operation[] sure = [.. rest.Where(o => !unknown.Contains(ValueOf(o)))];
+        return RegisterDiagnosis.Of(history, Smallest(IsLinearizable(sure) ? rest : sure));
     }
 
     /// <summary>Whether some order explains all results. Reads of values that no operation writes are left out.</summary>
@@ -65,6 +69,9 @@ internal static class RegisterChecker
         return null;
     }
 
+    // Whose write it is, or what it has seen.
+    private static long ValueOf(Operation operation) => Sets(operation, out long set) ? set : Sees(operation, out long seen) ? seen : Nothing;
+
     private static bool IsRefused(Operation operation) =>
         operation is { Outcome: Outcome.Done, Step: { Kind: StepKind.CompareAndSet, Succeeded: false } };
 
@@ -81,7 +88,7 @@ internal static class RegisterChecker
     // Fewer and fewer operations that are still wrong: whole values first (a write with all who saw it), then single operations.
     private static List<Operation> Smallest(IReadOnlyList<Operation> history)
     {
-        var byValue = history.GroupBy(o => Sets(o, out long set) ? set : Sees(o, out long seen) ? seen : Nothing).Select(g => g.ToArray());
+        var byValue = history.GroupBy(ValueOf).Select(g => g.ToArray());
         var few = Reduction.Smallest(byValue.ToList(), parts => !IsLinearizable([.. parts.SelectMany(p => p)]));
         return Reduction.Smallest(few.SelectMany(p => p).ToList(), parts => !IsLinearizable(parts));
     }

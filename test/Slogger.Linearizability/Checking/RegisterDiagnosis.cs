@@ -43,10 +43,12 @@ internal static class RegisterDiagnosis
                     return Named(AnomalyKind.CompareAndSetOnOldValue, $"{text}. So the compare-and-set succeeded on an old value.");
                 }
 
+                bool isAcknowledged = few.Any(o => o.Outcome == Outcome.Done && RegisterChecker.Sets(o, out long set) && set == newer);
                 bool isSeenLater = history.Any(o => o.InvokedUs > viewer.ReturnedUs && RegisterChecker.Sees(o, out long v) && v == newer);
                 return isSeenLater
                     ? Named(AnomalyKind.StaleRead, $"{text}, and was seen again later. The read was stale.")
-                    : Named(AnomalyKind.LostWrite, $"{text}. The write of {newer} was acknowledged or seen, and nobody has seen it since.");
+                    : isAcknowledged ? Named(AnomalyKind.LostWrite, $"{text}. That write was acknowledged, and nobody has seen it since.")
+                    : Named(AnomalyKind.SeenThenLost, $"{text}. Nobody has seen that since.");
             }
         }
 
@@ -65,7 +67,10 @@ internal static class RegisterDiagnosis
 
         var ofEarly = few.Where(o => o.Outcome == Outcome.Done
             && ((RegisterChecker.Sets(o, out long set) && set == early) || (RegisterChecker.Sees(o, out long seen) && seen == early)));
-        return ofEarly.Any(e => laters.Any(l => e.ReturnedUs < l.InvokedUs));
+        if (ofEarly.Any(e => laters.Any(l => e.ReturnedUs < l.InvokedUs))) { return true; }
+        // Nothing comes between a compare-and-set and what it expected.
+        return few.FirstOrDefault(o => RegisterChecker.Sets(o, out long set) && set == early && RegisterChecker.Sees(o, out _)) is { } setter
+            && IsBefore([.. few.Where(o => o.Id != setter.Id)], setter.Step.Expected ?? RegisterChecker.Nothing, late, ofLate);
     }
 
     private static string Said(Operation viewer) => Said(viewer.Step.Kind == StepKind.Read ? viewer.Step.Value : viewer.Step.Expected);

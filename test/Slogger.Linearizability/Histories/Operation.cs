@@ -102,6 +102,10 @@ internal sealed record Operation(int Id, int Client, Step[] Steps, Outcome Outco
     [JsonIgnore]
     public Step Step => Steps[0];
 
+    [JsonIgnore]
+    public bool IsAcknowledgedWrite => Outcome == Outcome.Done
+        && Steps.Any(s => s.Kind is StepKind.Write or StepKind.Append || s is { Kind: StepKind.CompareAndSet, Succeeded: true });
+
     /// <summary>In words, with client and time.</summary>
     public override string ToString()
     {

@@ -32,7 +32,7 @@ internal static class Mutations
             ? Behind(h, Step.Read(early.Step.Key, early.Step.Value)) : null),
         new("everything of a register lost", false, [LostWrite], (h, r) =>
             Pick(r, h.Where(IsDoneWrite)) is { } write ? Behind(h, Step.Read(write.Step.Key, null)) : null),
-        new("write without an answer seen, then gone", false, [LostWrite, StaleRead], (h, r) =>
+        new("write without an answer seen, then gone", false, [SeenThenLost, LostWrite], (h, r) =>
             Pick(r, SuccessiveWrites(h, StepKind.Read).Where(f => f.Reader.Step.Value == f.Late.Step.Value)) is { Late: { } late } found
             ? Behind(Replace(h, late with { Outcome = Outcome.Unknown }), Step.Read(late.Step.Key, found.Early.Step.Value)) : null),
         new("write applied twice", false, [LostWrite], (h, _) =>
