@@ -9,7 +9,8 @@ internal static class Program
     {
         if (RoundsCommand.IsMeant(args)) { return await RoundsCommand.RunAsync(args); }
         return args.Any(a => a is "--server" or "--internal-msbuild-node")
-            ? await Xunit.MicrosoftTestingPlatform.TestPlatformTestFramework.RunAsync(args, SelfRegisteredExtensions.AddSelfRegisteredExtensions)
+            ? await Xunit.MicrosoftTestingPlatform.TestPlatformTestFramework.RunAsync(
+                args, SelfRegisteredExtensions.AddSelfRegisteredExtensions)
             : await Xunit.Runner.InProc.SystemConsole.ConsoleRunner.Run(args);
     }
 }

@@ -6,8 +6,8 @@ namespace Slogger.Linearizability.Checking;
 
 internal static class HistoryChecker
 {
-    /// <summary>What is wrong with a history; nothing if it is right. At most one finding for each register, and of each kind for lists.</summary>
-    /// <exception cref="ArgumentException">It is no history: a client overtook itself, a value was written twice, kinds are mixed.</exception>
+    /// <summary>What is wrong with a history, if anything: at most one finding for each register, and of each kind for lists.</summary>
+    /// <exception cref="ArgumentException">It is no history: a client overtook itself, or a value was written twice.</exception>
     public static IReadOnlyList<Anomaly> Check(IReadOnlyList<Operation> history)
     {
         Validate(history);
@@ -30,7 +30,8 @@ internal static class HistoryChecker
             Require(ids.Add(operation.Id), $"two operations have the number {operation.Id}");
             Require(operation.Steps.Length == 1 || operation.Steps.All(s => s.IsOfList),
                 $"registers have operations of one step: {operation}");
-            Require(operation.Outcome != Outcome.Done || operation.ReturnedUs >= operation.InvokedUs, $"it ends before it begins: {operation}");
+            Require(operation.Outcome != Outcome.Done || operation.ReturnedUs >= operation.InvokedUs,
+                $"it ends before it begins: {operation}");
             foreach (var step in operation.Steps)
             {
                 Require(ofList.TryAdd(step.Key, step.IsOfList) || ofList[step.Key] == step.IsOfList, $"{step.Key} is register and list");

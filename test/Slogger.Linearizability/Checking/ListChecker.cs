@@ -80,7 +80,8 @@ internal sealed class ListChecker
                     }
 
                     bool isRight = known is null
-                        ? step.List!.TakeLast(appended.Count).SequenceEqual(appended) && !step.List!.SkipLast(appended.Count).Any(own.Contains)
+                        ? step.List!.TakeLast(appended.Count).SequenceEqual(appended)
+                            && !step.List!.SkipLast(appended.Count).Any(own.Contains)
                         : known.SequenceEqual(step.List!);
                     if (!isRight)
                     {
@@ -123,7 +124,7 @@ internal sealed class ListChecker
                 if (rest.Length > 0)
                 {
                     Found(AnomalyKind.IntermediateRead,
-                        $"#{reader.Id} read {key} up to {list[^1]}, in the middle of the transaction #{last.Id}, which appended {rest[0]} too.",
+                        $"#{reader.Id} read {key} up to {list[^1]}, in the middle of #{last.Id}, which appended {rest[0]} too.",
                         last, reader);
                 }
             }
@@ -144,7 +145,8 @@ internal sealed class ListChecker
                     .Select(s => places[s.Value!.Value])];
                 if (!own.SequenceEqual(own.Order()))
                 {
-                    Found(AnomalyKind.IncompatibleOrders, $"What #{appender.Id} has appended to {key} was read in another order.", appender, longest);
+                    Found(AnomalyKind.IncompatibleOrders,
+                        $"What #{appender.Id} has appended to {key} was read in another order.", appender, longest);
                 }
             }
 
@@ -154,7 +156,7 @@ internal sealed class ListChecker
                 if (same < list.Length)
                 {
                     Found(AnomalyKind.IncompatibleOrders,
-                        $"Behind {same} numbers that are the same, #{reader.Id} read {list[same]} in {key}, and #{longest.Id} read {order[same]}.",
+                        $"Behind {same} equal numbers of {key}, #{reader.Id} read {list[same]}, and #{longest.Id} read {order[same]}.",
                         reader, longest);
                 }
             }
@@ -177,7 +179,7 @@ internal sealed class ListChecker
                 int missed = Array.FindIndex(inTime, from, r => !r.Seen.Contains(value));
                 if (missed < 0) { continue; }
                 var reader = inTime[missed].By;
-                string text = $"#{appender.Id} appended {value} to {key}, which was acknowledged before #{reader.Id} began; that read lacks it";
+                string text = $"#{appender.Id} appended {value} to {key} and was answered before #{reader.Id} began; that read lacks it";
                 if (inTime.Any(r => r.By.InvokedUs > reader.ReturnedUs && r.Seen.Contains(value)))
                 {
                     Found(AnomalyKind.StaleRead, $"{text}, and later ones have it.", appender, reader);
@@ -210,7 +212,7 @@ internal sealed class ListChecker
             foreach (var ((_, value), appender) in unseen.Where(_ => order.Length > 0))
             {
                 graph.Add(appenders[^1], appender, EdgeKind.WriteWrite,
-                    $"#{appender.Id} appended {value} to {key} behind all that was ever read there, {order[^1]} of #{appenders[^1].Id} too");
+                    $"#{appender.Id} appended {value} to {key}, where nobody read it, so behind {order[^1]} of #{appenders[^1].Id}");
             }
 
             foreach (var (reader, list) in _reads[key])
@@ -230,7 +232,8 @@ internal sealed class ListChecker
 
                 foreach (var ((_, value), appender) in unseen)
                 {
-                    graph.Add(reader, appender, EdgeKind.ReadWrite, $"#{reader.Id} read {key} without {value}, which #{appender.Id} appended");
+                    graph.Add(reader, appender, EdgeKind.ReadWrite,
+                        $"#{reader.Id} read {key} without {value}, which #{appender.Id} appended");
                 }
             }
         }

@@ -36,7 +36,8 @@ internal static class RegisterChecker
     {
         var step = operation.Step;
         value = (step.Kind == StepKind.Read ? step.Value : step.Expected) ?? Nothing;
-        return operation.Outcome == Outcome.Done && (step.Kind == StepKind.Read || step is { Kind: StepKind.CompareAndSet, Succeeded: true });
+        return operation.Outcome == Outcome.Done
+            && (step.Kind == StepKind.Read || step is { Kind: StepKind.CompareAndSet, Succeeded: true });
     }
 
     /// <summary>The value that an operation may have set.</summary>
@@ -56,7 +57,8 @@ internal static class RegisterChecker
             if (!Sees(operation, out long value) || value == Nothing) { continue; }
             if (!writers.TryGetValue(value, out var writer))
             {
-                return Anomaly.Of(AnomalyKind.NeverWritten, $"{value} was seen in {operation.Step.Key}, and nobody has written it.", operation);
+                return Anomaly.Of(AnomalyKind.NeverWritten,
+                    $"{value} was seen in {operation.Step.Key}, and nobody has written it.", operation);
             }
 
             if (!Sets(writer, out _))
@@ -70,7 +72,8 @@ internal static class RegisterChecker
     }
 
     // Whose write it is, or what it has seen.
-    private static long ValueOf(Operation operation) => Sets(operation, out long set) ? set : Sees(operation, out long seen) ? seen : Nothing;
+    private static long ValueOf(Operation operation) =>
+        Sets(operation, out long set) ? set : Sees(operation, out long seen) ? seen : Nothing;
 
     private static bool IsRefused(Operation operation) =>
         operation is { Outcome: Outcome.Done, Step: { Kind: StepKind.CompareAndSet, Succeeded: false } };
@@ -82,7 +85,8 @@ internal static class RegisterChecker
         var expected = few.Select(o => o.Step.Expected ?? Nothing).ToHashSet();
         return Anomaly.Of(AnomalyKind.RefusedWrongly,
             $"a compare-and-set of {few[0].Step.Key} was refused, though the register held what it expected, whatever the order.",
-            [.. few, .. sure.Where(o => (Sets(o, out long set) && expected.Contains(set)) || (Sees(o, out long seen) && expected.Contains(seen)))]);
+            [.. few, .. sure.Where(o => (Sets(o, out long set) && expected.Contains(set))
+                || (Sees(o, out long seen) && expected.Contains(seen)))]);
     }
 
     // Fewer and fewer operations that are still wrong: whole values first (a write with all who saw it), then single operations.
@@ -99,7 +103,8 @@ internal static class RegisterChecker
         var seenBy = new Dictionary<long, long>();
         foreach (var operation in history)
         {
-            if (Sees(operation, out long value)) { seenBy[value] = Math.Min(operation.ReturnedUs, seenBy.GetValueOrDefault(value, long.MaxValue)); }
+            if (!Sees(operation, out long value)) { continue; }
+            seenBy[value] = Math.Min(operation.ReturnedUs, seenBy.GetValueOrDefault(value, long.MaxValue));
         }
 
         var unknown = history.Where(o => o.Outcome == Outcome.Unknown && Sets(o, out _)).ToDictionary(o => o.Step.Value!.Value);
@@ -170,7 +175,8 @@ internal static class RegisterChecker
             _next = new int[_head + 1];
             _previous = new int[_head + 1];
             // At one moment begins come first: what touches overlaps.
-            int[] events = [.. Enumerable.Range(0, _head).OrderBy(e => e % 2 == 0 ? calls[e / 2].Begin : calls[e / 2].End).ThenBy(e => e % 2)];
+            int[] events = [.. Enumerable.Range(0, _head)
+                .OrderBy(e => e % 2 == 0 ? calls[e / 2].Begin : calls[e / 2].End).ThenBy(e => e % 2)];
             int last = _head;
             foreach (int e in events)
             {

@@ -12,7 +12,8 @@ internal static class RegisterDiagnosis
         Anomaly Named(AnomalyKind kind, string text) => Anomaly.Of(kind, text, few);
         string key = few[0].Step.Key;
         var viewers = few.Where(o => RegisterChecker.Sees(o, out _)).ToArray();
-        var twice = viewers.Where(o => o.Step.Kind == StepKind.CompareAndSet).GroupBy(o => o.Step.Expected).FirstOrDefault(g => g.Count() > 1);
+        var twice = viewers.Where(o => o.Step.Kind == StepKind.CompareAndSet).GroupBy(o => o.Step.Expected)
+            .FirstOrDefault(g => g.Count() > 1);
         if (twice is not null)
         {
             return Named(AnomalyKind.CompareAndSetOnOldValue,
@@ -55,7 +56,7 @@ internal static class RegisterDiagnosis
         return Named(AnomalyKind.NotLinearizable, $"no order of these operations on {key} explains what they returned.");
     }
 
-    // Whether one value was there before another, which an operation has set or seen: by the order of their writes, or by who has seen them.
+    // Whether one value was there before another, which an operation has set or seen: by their writes, or by who has seen them.
     private static bool IsBefore(IReadOnlyList<Operation> few, long early, long late, Operation ofLate)
     {
         var laters = few.Where(o => RegisterChecker.Sets(o, out long v) && v == late).Append(ofLate).ToArray();
@@ -69,7 +70,8 @@ internal static class RegisterDiagnosis
             && ((RegisterChecker.Sets(o, out long set) && set == early) || (RegisterChecker.Sees(o, out long seen) && seen == early)));
         if (ofEarly.Any(e => laters.Any(l => e.ReturnedUs < l.InvokedUs))) { return true; }
         // Nothing comes between a compare-and-set and what it expected.
-        return few.FirstOrDefault(o => RegisterChecker.Sets(o, out long set) && set == early && RegisterChecker.Sees(o, out _)) is { } setter
+        var setter = few.FirstOrDefault(o => RegisterChecker.Sets(o, out long set) && set == early && RegisterChecker.Sees(o, out _));
+        return setter is not null
             && IsBefore([.. few.Where(o => o.Id != setter.Id)], setter.Step.Expected ?? RegisterChecker.Nothing, late, ofLate);
     }
 

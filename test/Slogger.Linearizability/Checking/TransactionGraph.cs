@@ -118,10 +118,9 @@ internal sealed class TransactionGraph
         {
             if (sizes[component[i]] < 2) { continue; }
             starts++;
-            if (From(i, kinds, component) is { } circle && circle.Count(e => e.From < _operations.Length) is int length && length < bestLength)
-            {
-                (best, bestLength) = (circle, length);
-            }
+            var circle = From(i, kinds, component);
+            int length = circle.Count(e => e.From < _operations.Length);
+            if (length < bestLength) { (best, bestLength) = (circle, length); }
         }
 
         return best;

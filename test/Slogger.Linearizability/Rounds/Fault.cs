@@ -67,7 +67,8 @@ internal sealed class Fault(FaultKind kind, TimeSpan begins, TimeSpan lasts, Ran
         int node = random.Next(1, system.Nodes + 1);
         int? leader = random.Next(2) == 0 ? await LeaderAsync(system) : null;
         node = leader ?? node;
-        string name = Network.Name(node) + (leader is not null ? " (master)" : ""), length = lasts.TotalSeconds.ToString("0.00 s", CultureInfo.InvariantCulture);
+        string name = Network.Name(node) + (leader is not null ? " (master)" : "");
+        string length = lasts.TotalSeconds.ToString("0.00 s", CultureInfo.InvariantCulture);
         int[] others = [.. Enumerable.Range(1, system.Nodes).Where(n => n != node)];
         int other = others.Length == 0 ? node : others[random.Next(others.Length)];
         switch (kind)
@@ -76,7 +77,8 @@ internal sealed class Fault(FaultKind kind, TimeSpan begins, TimeSpan lasts, Ran
                 var (killed, what) = kind == FaultKind.Kill ? await SomeAsync(node) : (await Network.ProcessesAsync(node), "all");
                 await NodeSystem.KillAsync(node, killed);
                 if (kind == FaultKind.EmptyDisk) { system.Empty(node); }
-                return ($"killed {what} of {name}{(kind == FaultKind.EmptyDisk ? " and took its data away" : "")}, started after {length}", () =>
+                string emptied = kind == FaultKind.EmptyDisk ? " and took its data away" : "";
+                return ($"killed {what} of {name}{emptied}, started after {length}", () =>
                 {
                     system.StartNode(node);
                     return Task.CompletedTask;

@@ -26,7 +26,8 @@ internal static partial class Isolation
     {
         if (IsEntered) { return; }
         string program = Path.Combine(AppContext.BaseDirectory, "Slogger.Linearizability");
-        string?[] command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "env", $"{Mark}=1", program, .. args, null];
+        string?[] command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+            "env", $"{Mark}=1", program, .. args, null];
         _ = Execute(command[0]!, command);
         throw new Win32Exception(Marshal.GetLastPInvokeError(), "unshare could not be started");
     }

@@ -29,7 +29,7 @@ internal static class MasterFinder
         catch (TimeoutException)
         {
             // It may yet come about.
-            _ = connecting.ContinueWith(c => { if (c.IsCompletedSuccessfully) { c.Result.Dispose(); } else { _ = c.Exception; } }, TaskScheduler.Default);
+            _ = ForgetAsync(connecting);
             throw;
         }
     }
@@ -49,6 +49,18 @@ internal static class MasterFinder
         {
             client.Dispose();
             throw;
+        }
+    }
+
+    private static async Task ForgetAsync(Task<RespClient> connecting)
+    {
+        try
+        {
+            (await connecting).Dispose();
+        }
+        catch (ConnectionLostException)
+        {
+            // Nobody waits for it any more.
         }
     }
 

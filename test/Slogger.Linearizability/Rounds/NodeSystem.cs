@@ -19,8 +19,8 @@ internal sealed record NodeProcess(string Name, string File, params string[] Arg
 internal abstract class NodeSystem : IAsyncDisposable
 {
     private const string DiskSize = "128m";
-    private static readonly string? s_clockLibrary = Directory.Exists("/usr/lib")
-        ? Directory.GetDirectories("/usr/lib").Select(d => Path.Combine(d, "faketime", "libfaketime.so.1")).FirstOrDefault(File.Exists) : null;
+    private static readonly string? s_clockLibrary = Directory.GetDirectories("/usr/lib")
+        .Select(d => Path.Combine(d, "faketime", "libfaketime.so.1")).FirstOrDefault(File.Exists);
 
     private readonly Dictionary<(int Node, string Name), ChildProcess> _running = [];
     private readonly List<string> _ended = [];

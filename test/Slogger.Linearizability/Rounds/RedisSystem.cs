@@ -1,7 +1,9 @@
-// One redis-server that syncs each write before it answers. It has to stand being killed and started again.
+// One redis-server that is killed and started again. It syncs each write before it answers, and so has to stand that; or it writes nothing
+// to its disk, and so has to be found out.
 namespace Slogger.Linearizability.Rounds;
 
-internal sealed class RedisSystem : NodeSystem
+/// <param name="appendOnly">Whether it keeps what it has answered.</param>
+internal sealed class RedisSystem(bool appendOnly) : NodeSystem
 {
     private const int Port = 6379;
 
@@ -15,7 +17,7 @@ internal sealed class RedisSystem : NodeSystem
 
     protected override IEnumerable<NodeProcess> ProcessesOf(int node) =>
     [
-        new("redis-server", "redis-server", "--port", $"{Port}", "--bind", Network.Address(node), "--protected-mode", "no", "--dir", Disk(node),
-            "--save", "", "--appendonly", "yes", "--appendfsync", "always"),
+        new("redis-server", "redis-server", "--port", $"{Port}", "--bind", Network.Address(node), "--protected-mode", "no",
+            "--dir", Disk(node), "--save", "", "--appendonly", appendOnly ? "yes" : "no", "--appendfsync", "always"),
     ];
 }

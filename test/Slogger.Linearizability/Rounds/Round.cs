@@ -11,7 +11,7 @@ namespace Slogger.Linearizability.Rounds;
 /// <param name="History">What clients did and heard.</param>
 /// <param name="Found">What is wrong with it.</param>
 /// <param name="IsServed">Whether all could be read at the end.</param>
-/// <param name="ServedAfter">From the end of the last fault until the first write was acknowledged that began behind it; null: none.</param>
+/// <param name="ServedAfter">From the end of the last fault until a write was acknowledged that began behind it; null: none.</param>
 /// <param name="Logs">What the processes have said.</param>
 internal sealed record RoundResult(string Faults, IReadOnlyList<Operation> History, IReadOnlyList<Anomaly> Found, bool IsServed,
     TimeSpan? ServedAfter, string Logs);
@@ -33,7 +33,8 @@ internal static class Round
         await system.StartAsync();
         var workload = new Workload();
         using var stop = new CancellationTokenSource();
-        WorkloadClient[] clients = [.. Enumerable.Range(0, Clients).Select(c => new WorkloadClient(c, system.FinderOf(c), system.CopiesAwaited))];
+        WorkloadClient[] clients = [.. Enumerable.Range(0, Clients)
+            .Select(c => new WorkloadClient(c, system.FinderOf(c), system.CopiesAwaited))];
         Task[] working = [.. clients.Select(c => (Client: c, Random: new Random(random.Next())))
             .Select(c => Task.Run(() => workload.RunAsync(c.Client, c.Random, stop.Token)))];
         var (texts, mendedUs) = await PlayAsync(Fault.Choose(system, random, faultsWithin), system, network, workload);
@@ -55,14 +56,15 @@ internal static class Round
         }
 
         var history = workload.History;
-        long served = history.Where(o => o.IsAcknowledgedWrite && o.InvokedUs >= mendedUs).Select(o => o.ReturnedUs).DefaultIfEmpty(-1).Min();
+        long served = history.Where(o => o.IsAcknowledgedWrite && o.InvokedUs >= mendedUs).Select(o => o.ReturnedUs)
+            .DefaultIfEmpty(-1).Min();
         return new(string.Join(", ", texts), history, HistoryChecker.Check(history), isServed,
             served < 0 ? null : TimeSpan.FromMicroseconds(served - mendedUs), system.Logs());
     }
 
     // Begins and mends each fault in its time. A fault that was late lasts its whole length.
-    private static async Task<(List<string> Texts, long MendedUs)> PlayAsync(IReadOnlyList<Fault> faults, NodeSystem system, Network network,
-        Workload workload)
+    private static async Task<(List<string> Texts, long MendedUs)> PlayAsync(IReadOnlyList<Fault> faults, NodeSystem system,
+        Network network, Workload workload)
     {
         List<string> texts = [];
         var waiting = faults.OrderBy(f => f.Begins).ToList();

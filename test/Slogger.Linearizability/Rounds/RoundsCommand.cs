@@ -15,6 +15,7 @@ internal static class RoundsCommand
           --rounds N            how many rounds (default 1)
           --seed S              of the first round; the next has S + 1 (default 1). It chooses operations, faults and their moments
           --system NAME         redis           one redis-server, appendfsync always, killed and started again (default)
+                                redis-forgetful the same without a file: every round must be found wrong
                                 sentinel        three redis-servers with three sentinels, appendfsync everysec, WAIT 1 behind each write
                                 sentinel-always the same with appendfsync always
           --seconds T           all faults of a round are mended after so many (default 10); clients work on for a fifth of that
@@ -31,7 +32,8 @@ internal static class RoundsCommand
 
     private static readonly Dictionary<string, Func<NodeSystem>> s_systems = new()
     {
-        ["redis"] = () => new RedisSystem(),
+        ["redis"] = () => new RedisSystem(appendOnly: true),
+        ["redis-forgetful"] = () => new RedisSystem(appendOnly: false),
         ["sentinel"] = () => new SentinelSystem("everysec"),
         ["sentinel-always"] = () => new SentinelSystem("always"),
     };
@@ -74,7 +76,8 @@ internal static class RoundsCommand
                 case "--rounds": rounds = Number(args[i], value); break;
                 case "--seed": seed = Number(args[i], value); break;
                 case "--seconds": seconds = Number(args[i], value); break;
-                case "--system": system = s_systems.ContainsKey(value) ? value : throw new FormatException($"no system is called {value}."); break;
+                case "--system" when s_systems.ContainsKey(value): system = value; break;
+                case "--system": throw new FormatException($"no system is called {value}.");
                 case "--check": return Check(value);
                 default: throw new FormatException($"{args[i]} is no option.");
             }
@@ -110,7 +113,11 @@ internal static class RoundsCommand
             if (verdict.Count == 0) { continue; }
             wrong++;
             foreach (string kind in verdict) { kinds[kind] = kinds.GetValueOrDefault(kind) + 1; }
-            foreach (var anomaly in found.DistinctBy(f => f.Kind)) { Console.WriteLine($"  {anomaly.ToString().ReplaceLineEndings("\n  ")}"); }
+            foreach (var anomaly in found.DistinctBy(f => f.Kind))
+            {
+                Console.WriteLine($"  {anomaly.ToString().ReplaceLineEndings("\n  ")}");
+            }
+
             string kept = Path.Combine(Path.GetTempPath(), $"slogger-history-{name}-{round}.jsonl");
             HistoryFile.Save(kept, history);
             await File.WriteAllTextAsync(kept + ".log", result.Logs);
@@ -118,9 +125,10 @@ internal static class RoundsCommand
         }
 
         served.Sort();
+        string how = string.Join(", ", kinds.OrderByDescending(k => k.Value).Select(k => $"{k.Key} {k.Value}"));
         Console.WriteLine(string.Create(CultureInfo.InvariantCulture, $"""
-            {rounds} rounds of {name}, {wrong} wrong ({string.Join(", ", kinds.OrderByDescending(k => k.Value).Select(k => $"{k.Key} {k.Value}"))
-            }); served again after the last fault: median {At(0.5):0} ms, 95 % {At(0.95):0} ms, longest {At(1):0} ms
+            {rounds} rounds of {name}, {wrong} wrong{(wrong == 0 ? "" : $" ({how})")}; served again after the last fault: median {
+            At(0.5):0} ms, 95 % {At(0.95):0} ms, longest {At(1):0} ms
             """));
         return wrong == 0 ? 0 : 1;
 

@@ -49,8 +49,13 @@ internal sealed class Workload
             while (read is not { Outcome: Outcome.Done })
             {
                 if (Stopwatch.GetElapsedTime(began) > within) { return false; }
-                if (await client.TryConnectAsync()) { read = await DoAsync(client, isOfList ? Step.ReadList(key, null) : Step.Read(key, null)); }
-                else { await Task.Delay(20); }
+                if (!await client.TryConnectAsync())
+                {
+                    await Task.Delay(20);
+                    continue;
+                }
+
+                read = await DoAsync(client, isOfList ? Step.ReadList(key, null) : Step.Read(key, null));
             }
         }
 

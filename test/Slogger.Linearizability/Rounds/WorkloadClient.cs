@@ -12,7 +12,8 @@ namespace Slogger.Linearizability.Rounds;
 internal sealed class WorkloadClient(int number, IMasterFinder finder, int copies) : IDisposable
 {
     // Said instead of doing it, so that nothing has happened.
-    private static readonly HashSet<string> s_refusals = ["READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "MISCONF", "EXECABORT", "MOVED"];
+    private static readonly HashSet<string> s_refusals =
+        ["READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "MISCONF", "EXECABORT", "MOVED"];
 
     private RespClient? _connection;
 

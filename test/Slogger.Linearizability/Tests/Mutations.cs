@@ -10,7 +10,8 @@ namespace Slogger.Linearizability.Tests;
 /// <param name="IsOfLists">To which kind of history.</param>
 /// <param name="Kinds">What the checker may call it.</param>
 /// <param name="Apply">The wrong history, or null.</param>
-internal sealed record Mutation(string Name, bool IsOfLists, AnomalyKind[] Kinds, Func<Operation[], Random, IReadOnlyList<Operation>?> Apply)
+internal sealed record Mutation(string Name, bool IsOfLists, AnomalyKind[] Kinds,
+    Func<Operation[], Random, IReadOnlyList<Operation>?> Apply)
 {
     public override string ToString() => Name;
 }
@@ -22,7 +23,8 @@ internal static class Mutations
     public static readonly IReadOnlyList<Mutation> All =
     [
         // One write ended before the next began, and that one before the read.
-        new("stale read", false, [StaleRead, LostWrite], (h, r) => Pick(r, SuccessiveWrites(h, StepKind.Read)) is { Reader: { } reader } found
+        new("stale read", false, [StaleRead, LostWrite], (h, r) =>
+            Pick(r, SuccessiveWrites(h, StepKind.Read)) is { Reader: { } reader } found
             ? Replace(h, reader with { Steps = [reader.Step with { Value = found.Early.Step.Value }] }) : null),
         new("compare-and-set on an old value", false, [CompareAndSetOnOldValue], (h, r) =>
             Pick(r, SuccessiveWrites(h, StepKind.CompareAndSet).Where(f => f.Reader.Step.Succeeded == true)) is { Reader: { } reader } found
@@ -39,7 +41,8 @@ internal static class Mutations
         {
             // Both writes overlap all three reads, so either order of the writes would do; three changes are too many for two writes.
             long end = End(h);
-            return [.. h, Late(h, 1, end + 10, end + 90, Step.Write("k0", Stranger)), Late(h, 2, end + 10, end + 90, Step.Write("k0", Stranger + 1)),
+            return [.. h, Late(h, 1, end + 10, end + 90, Step.Write("k0", Stranger)),
+                Late(h, 2, end + 10, end + 90, Step.Write("k0", Stranger + 1)),
                 Late(h, 3, end + 20, end + 30, Step.Read("k0", Stranger)), Late(h, 4, end + 40, end + 50, Step.Read("k0", Stranger + 1)),
                 Late(h, 5, end + 60, end + 70, Step.Read("k0", Stranger))];
         }),
@@ -58,12 +61,14 @@ internal static class Mutations
             ? Replace(h, write with { Steps = [write.Step with { Succeeded = false }] }) : null),
         new("read before the write began", false, [NotLinearizable, CompareAndSetOnOldValue], (h, r) =>
             Pick(r, from w in h where RegisterChecker.Sets(w, out _)
-                    from o in h where o is { Outcome: Outcome.Done, Step.Kind: StepKind.Read } && o.Step.Key == w.Step.Key && o.ReturnedUs < w.InvokedUs
+                    from o in h where o is { Outcome: Outcome.Done, Step.Kind: StepKind.Read } && o.Step.Key == w.Step.Key
+                        && o.ReturnedUs < w.InvokedUs
                     select (w, o)) is { o: { } reader } found
             ? Replace(h, reader with { Steps = [reader.Step with { Value = found.w.Step.Value }] }) : null),
 
         // The append had been acknowledged when the read began.
-        new("stale read of a list", true, [StaleRead, LostAppend, OwnStepMissed], (h, r) => Pick(r, Misses(h)) is { Reader: { } reader } found
+        new("stale read of a list", true, [StaleRead, LostAppend, OwnStepMissed], (h, r) =>
+            Pick(r, Misses(h)) is { Reader: { } reader } found
             ? Replace(h, WithList(reader, found.Step, [.. reader.Steps[found.Step].List!.TakeWhile(v => v != found.Value)])) : null),
         new("lost append", true, [LostAppend, OwnStepMissed], (h, r) => Pick(r, Misses(h)) is { Reader: not null } found
             ? Without(h, h[0].InvokedUs, found.Reader.Steps[found.Step].Key, [found.Value]) : null),
@@ -75,7 +80,8 @@ internal static class Mutations
             long[] order = reader.Steps[found.Step].List!;
             return Without(h, reader.InvokedUs, key, [.. order.SkipWhile(v => v != found.Value)]);
         }),
-        new("append applied twice", true, [AppliedTwice, OwnStepMissed], (h, r) => Pick(r, Lists(h).Where(l => l.List.Length > 0)) is { By: { } reader } found
+        new("append applied twice", true, [AppliedTwice, OwnStepMissed], (h, r) =>
+            Pick(r, Lists(h).Where(l => l.List.Length > 0)) is { By: { } reader } found
             ? Replace(h, WithList(reader, found.Step, [.. found.List, found.List[r.Next(found.List.Length)]])) : null),
         new("orders that differ", true, [IncompatibleOrders, OwnStepMissed, IntermediateRead], (h, r) =>
         {
@@ -86,8 +92,8 @@ internal static class Mutations
             int at = r.Next(1, found.List.Length);
             return Replace(h, WithList(reader, found.Step, Swapped(found.List, at)));
         }),
-        new("appends reordered for all", true, [WriteCycle, IntermediateRead, StaleRead, LostAppend, OwnStepMissed, MissedWriteCycle, InformationCycle,
-            IncompatibleOrders], (h, r) =>
+        new("appends reordered for all", true, [WriteCycle, IntermediateRead, StaleRead, LostAppend, OwnStepMissed, MissedWriteCycle,
+            InformationCycle, IncompatibleOrders], (h, r) =>
         {
             // The first of both had returned before the second began.
             var appenders = Appenders(h);
@@ -106,7 +112,8 @@ internal static class Mutations
         new("refused append seen", true, [AbortedRead], (h, r) => Pick(r, Appenders(h).Where(a => Lists(h).Any(l => l.Key == a.Key.Key
                 && l.By.Id != a.Value.Id && l.List.Contains(a.Key.Value)))) is { Value: { } appender }
             ? Replace(h, appender with { Outcome = Outcome.Failed }) : null),
-        new("transaction seen in part", true, [MissedWriteCycle, StaleRead, LostAppend, InformationCycle, OwnStepMissed, IntermediateRead], (h, r) =>
+        new("transaction seen in part", true, [MissedWriteCycle, StaleRead, LostAppend, InformationCycle, OwnStepMissed,
+            IntermediateRead], (h, r) =>
         {
             // A transaction appended to two lists, and one that read both has the one number and not the other.
             var appenders = Appenders(h);
@@ -115,7 +122,8 @@ internal static class Mutations
                        where one.Key != other.Key
                        from value in other.List
                        let writer = appenders[(other.Key, value)]
-                       where writer.Id != one.By.Id && writer.Steps.Any(s => s.Kind == StepKind.Append && s.Key == one.Key && one.List.Contains(s.Value!.Value))
+                       where writer.Id != one.By.Id && writer.Steps.Any(s =>
+                           s.Kind == StepKind.Append && s.Key == one.Key && one.List.Contains(s.Value!.Value))
                        select (other, value);
             if (Pick(r, seen) is not { other.By: { } reader } found) { return null; }
             return Replace(h, WithList(reader, found.other.Step, [.. found.other.List.TakeWhile(v => v != found.value)]));
@@ -133,7 +141,8 @@ internal static class Mutations
         }),
         new("transaction misses its own append", true, [OwnStepMissed], (h, r) =>
         {
-            var own = Lists(h).Where(l => l.List.Length > 0 && l.By.Steps.Take(l.Step).Any(s => s.Kind == StepKind.Append && s.Key == l.Key));
+            var own = Lists(h).Where(l => l.List.Length > 0
+                && l.By.Steps.Take(l.Step).Any(s => s.Kind == StepKind.Append && s.Key == l.Key));
             return Pick(r, own) is { By: { } reader } found ? Replace(h, WithList(reader, found.Step, found.List[..^1])) : null;
         }),
     ];
@@ -161,7 +170,8 @@ internal static class Mutations
     private static bool IsSeen(Operation[] history, string key, long value) =>
         history.Any(o => o.Step.Key == key && RegisterChecker.Sees(o, out long seen) && seen == value);
 
-    private static IEnumerable<(Operation Early, Operation Late, Operation Reader)> SuccessiveWrites(Operation[] history, StepKind? reader) =>
+    private static IEnumerable<(Operation Early, Operation Late, Operation Reader)> SuccessiveWrites(
+        Operation[] history, StepKind? reader) =>
         from early in history where IsDoneWrite(early)
         from late in history where IsDoneWrite(late) && late.Step.Key == early.Step.Key && early.ReturnedUs < late.InvokedUs
         from read in reader is null ? [late] : history.Where(o => o.Outcome == Outcome.Done && o.Step.Kind == reader
@@ -174,7 +184,8 @@ internal static class Mutations
         select (o, i, o.Steps[i].Key, o.Steps[i].List!);
 
     private static Dictionary<(string Key, long Value), Operation> Appenders(Operation[] history) =>
-        (from o in history from s in o.Steps where s.Kind == StepKind.Append select (o, s)).ToDictionary(a => (a.s.Key, a.s.Value!.Value), a => a.o);
+        (from o in history from s in o.Steps where s.Kind == StepKind.Append select (o, s))
+            .ToDictionary(a => (a.s.Key, a.s.Value!.Value), a => a.o);
 
     // A read with a number that was acknowledged before it began.
     private static IEnumerable<(Operation Reader, int Step, long Value)> Misses(Operation[] history)

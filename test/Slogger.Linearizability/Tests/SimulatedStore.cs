@@ -27,9 +27,11 @@ internal sealed class SimulatedStore
         _size = size;
     }
 
-    public static IReadOnlyList<Operation> Registers(int seed, SimulatedSize? size = null) => new SimulatedStore(seed, false, size ?? new()).Run();
+    public static IReadOnlyList<Operation> Registers(int seed, SimulatedSize? size = null) =>
+        new SimulatedStore(seed, false, size ?? new()).Run();
 
-    public static IReadOnlyList<Operation> Lists(int seed, SimulatedSize? size = null) => new SimulatedStore(seed, true, size ?? new()).Run();
+    public static IReadOnlyList<Operation> Lists(int seed, SimulatedSize? size = null) =>
+        new SimulatedStore(seed, true, size ?? new()).Run();
 
     private IReadOnlyList<Operation> Run()
     {

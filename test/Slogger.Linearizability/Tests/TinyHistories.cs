@@ -15,7 +15,10 @@ internal static class TinyHistories
             .. right.Select(o => o.Outcome != Outcome.Done || random.Next(4) > 0 ? o : o.Step.Kind switch
             {
                 StepKind.Read => o with { Steps = [o.Step with { Value = values[random.Next(values.Length)] }] },
-                StepKind.CompareAndSet => o with { Steps = [o.Step with { Expected = values[random.Next(values.Length)], Succeeded = random.Next(2) == 0 }] },
+                StepKind.CompareAndSet => o with
+                {
+                    Steps = [o.Step with { Expected = values[random.Next(values.Length)], Succeeded = random.Next(2) == 0 }],
+                },
                 _ => o,
             }),
         ];
@@ -36,7 +39,8 @@ internal static class TinyHistories
 
     private static long[] Changed(long[] list, IReadOnlyList<Operation> history, string key, Random random)
     {
-        long[] all = [.. history.SelectMany(o => o.Steps).Where(s => s.Kind == StepKind.Append && s.Key == key).Select(s => s.Value!.Value)];
+        long[] all = [.. history.SelectMany(o => o.Steps).Where(s => s.Kind == StepKind.Append && s.Key == key)
+            .Select(s => s.Value!.Value)];
         return random.Next(4) switch
         {
             0 => list[..random.Next(list.Length + 1)],
