@@ -70,7 +70,8 @@ internal static class RegisterDiagnosis
             && ((RegisterChecker.Sets(o, out long set) && set == early) || (RegisterChecker.Sees(o, out long seen) && seen == early)));
         if (ofEarly.Any(e => laters.Any(l => e.ReturnedUs < l.InvokedUs))) { return true; }
         // Nothing comes between a compare-and-set and what it expected.
-        var setter = few.FirstOrDefault(o => RegisterChecker.Sets(o, out long set) && set == early && RegisterChecker.Sees(o, out _));
+        var setter = few.FirstOrDefault(o =>
+            o.Step.Kind == StepKind.CompareAndSet && RegisterChecker.Sets(o, out long set) && set == early);
         return setter is not null
             && IsBefore([.. few.Where(o => o.Id != setter.Id)], setter.Step.Expected ?? RegisterChecker.Nothing, late, ofLate);
     }
