@@ -76,7 +76,9 @@ internal sealed class SimulatedStore
         {
             < 4 => Step.Read(key, null),
             < 7 => Step.Write(key, ++_nextValue),
-            _ => Step.CompareAndSet(key, _known.GetValueOrDefault((client, key)), ++_nextValue, null),
+            // From what it has read itself, or by a guess that is right at this moment, though maybe nobody has seen it yet.
+            < 9 => Step.CompareAndSet(key, _known.GetValueOrDefault((client, key)), ++_nextValue, null),
+            _ => Step.CompareAndSet(key, Held(key), ++_nextValue, null),
         };
     }
 
