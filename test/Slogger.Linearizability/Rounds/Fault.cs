@@ -176,6 +176,7 @@ internal sealed class Fault(FaultKind kind, TimeSpan begins, TimeSpan lasts, Ran
         int[] all = await Network.ProcessesAsync(node);
         if (all.Length < 2 || random.Next(2) == 0) { return (all, "all"); }
         int one = all[random.Next(all.Length)];
-        return ([one], (await File.ReadAllTextAsync($"/proc/{one}/cmdline")).Replace('\0', ' ').Trim());
+        var words = (await File.ReadAllTextAsync($"/proc/{one}/cmdline")).Split(['\0', ' '], StringSplitOptions.RemoveEmptyEntries);
+        return ([one], string.Join(' ', words.Take(3).Select(Path.GetFileName)));
     }
 }

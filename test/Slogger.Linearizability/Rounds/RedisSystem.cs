@@ -11,7 +11,8 @@ internal sealed class RedisSystem(bool appendOnly) : NodeSystem
 
     public override IReadOnlyList<FaultKind> Faults => [FaultKind.Kill];
 
-    public override IMasterFinder FinderOf(int client) => new FixedAddress(Network.Endpoint(1, Port));
+    public override IMasterFinder FinderOf(int client) =>
+        client % 2 == 0 ? new FixedAddress(Network.Endpoint(1, Port)) : new RoleFinder([Network.Endpoint(1, Port)]);
 
     public override Task ReadyAsync() => MasterFinder.WaitAsync(FinderOf(0));
 

@@ -26,7 +26,7 @@ internal static class Mutations
         new("stale read", false, [StaleRead, LostWrite], (h, r) =>
             Pick(r, SuccessiveWrites(h, StepKind.Read)) is { Reader: { } reader } found
             ? Replace(h, reader with { Steps = [reader.Step with { Value = found.Early.Step.Value }] }) : null),
-        new("compare-and-set on an old value", false, [CompareAndSetOnOldValue], (h, r) =>
+        new("compare-and-set on an old value", false, [CompareAndSetOnOldValue, LostWrite, StaleRead], (h, r) =>
             Pick(r, SuccessiveWrites(h, StepKind.CompareAndSet).Where(f => f.Reader.Step.Succeeded == true)) is { Reader: { } reader } found
             ? Replace(h, reader with { Steps = [reader.Step with { Expected = found.Early.Step.Value }] }) : null),
         // The same behind the end of all: nobody sees the write any more.
