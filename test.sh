@@ -282,7 +282,7 @@ elif [ $# -gt 0 ]; then
 else
   external=1 whole=1
   # The longest go first, so that the others run beside them; the simulator before all, since it needs no proxy compiled ahead.
-  for dir in test/Slogger.Simulation test/Slogger.Integration.Tests test/Slogger.{Proxy,Metadata,Sites}.Tests test/*.Tests; do
+  for dir in test/Slogger.{Simulation,Integration.Tests} test/Slogger.{Proxy,Metadata,Sites}.Tests test/*.Tests test/Slogger.Linearizability; do
     name=${dir##*/}
     [ -f "$dir/$name.csproj" ] && [[ " ${projects[*]:-} " != *" $name "* ]] && projects+=("$name")
   done

@@ -36,6 +36,9 @@ internal sealed class RespClient : IDisposable
     /// <summary>The local end, as Redis's CLIENT LIST would name it for a direct connection.</summary>
     public EndPoint? LocalEndPoint => _socket.LocalEndPoint;
 
+    /// <summary>The server's end.</summary>
+    public EndPoint? RemoteEndPoint => _socket.RemoteEndPoint;
+
     /// <summary>What every connection of this process logs in with; none by default.</summary>
     public static string? Password { get; set; }
 
