@@ -136,6 +136,10 @@ internal sealed unsafe partial class Client
         EndGathering();
     }
 
+    // What the replies to requests rest on that were written to an upstream.
+    private ReplyBasis BasisOn(Upstream upstream, byte* p, byte* end, bool mayWrite) => upstream.Exclusive is null
+        ? _loop.Replies.OfShared(p, end, mayWrite) : _loop.Replies.OfDedicated(p, end, mayWrite);
+
     /// <summary>What was received is being forwarded: its upstream may wait for the rest of it, and send all as one piece.</summary>
     public bool IsForwarding { get; private set; }
 
@@ -189,8 +193,7 @@ internal sealed unsafe partial class Client
                     _lastRequest.Keep(p, next - p);
                     upstream.Write(p, (nint)(next - p));
                     bool isQueued = (_pins & Pins.Multi) != 0 && !_transaction.MayBeRefused;
-                    upstream.Expect(this, count, ReplyKind.Plain, basis: upstream.Exclusive is null
-                        ? _loop.Replies.OfShared(p, next, mayWrite) : HeldReplies.OfDedicated(mayWrite, isQueued));
+                    upstream.Expect(this, count, ReplyKind.Plain, basis: isQueued ? ReplyBasis.None : BasisOn(upstream, p, next, mayWrite));
                 }
                 _input.Consume((nint)(next - p));
                 if (Dedicated is { OutBytes: > DedicatedOutLimitBytes })

@@ -104,15 +104,22 @@ internal sealed class HeldReplies(FrontEndLoop loop)
         return mayWrite || !IsSettled(_lastWrite) ? Look(p, end) : ReplyBasis.Cold;
     }
 
-    /// <summary>The same on a dedicated upstream, where only the reply will tell.</summary>
-    public static ReplyBasis OfDedicated(bool mayWrite, bool isQueued) => isQueued ? ReplyBasis.None
-        : mayWrite ? ReplyBasis.Unknown : ReplyBasis.Cold;
-
-    /// <summary>What the reply to one request rests on, on a dedicated upstream.</summary>
-    public ReplyBasis OfDedicated(ReadOnlySpan<byte> request)
+    /// <summary>The same on a dedicated upstream, where only the reply will tell the version.</summary>
+    /// <param name="p">As the other.</param>
+    /// <param name="end">As the other.</param>
+    /// <param name="mayWrite">As the other.</param>
+    public unsafe ReplyBasis OfDedicated(byte* p, byte* end, bool mayWrite)
     {
-        if (_finder is not { } finder) { return ReplyBasis.Unknown; }
-        finder.TryFind(request, CollectionsMarshal.AsSpan(loop.Arguments), out _, out DataUse use);
+        if (!IsOn || _finder is not { } finder) { return ReplyBasis.Unknown; }
+        if (!mayWrite) { return ReplyBasis.Cold; }
+        var use = DataUse.None;
+        while (p < end)
+        {
+            long length = CommandScanner.ReadArguments(p, end, loop.Arguments);
+            finder.TryFind(new(p, (int)length), CollectionsMarshal.AsSpan(loop.Arguments), out _, out DataUse its);
+            if (its < use && loop.Arguments.Count > 0) { use = its; }
+            p += length;
+        }
         return new(use, 0);
     }
 

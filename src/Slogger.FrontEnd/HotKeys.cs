@@ -59,7 +59,8 @@ internal sealed class HotKeys
             ref Place place = ref _places[i & (_places.Length - 1)];
             if (place.Version == 0) { _used++; }
             else if (place.Hash != hash && place.Version > settled) { continue; }
-            (place.Hash, place.Version) = (hash, version);
+            // Where room is made an older place of the same key may come later.
+            (place.Hash, place.Version) = (hash, place.Hash == hash ? Math.Max(place.Version, version) : version);
             return;
         }
     }
