@@ -156,13 +156,16 @@ internal sealed unsafe partial class Client
 
     /// <summary>The request, or another in its place, was written: its reply is awaited. As <see cref="Forward"/>.</summary>
     public void ForwardWritten(Upstream upstream, ReplyHandler? then = null, ReplyKind kind = ReplyKind.Handled, bool blocking = false,
-        bool barrier = false)
+        bool barrier = false) =>
+        ForwardWritten(upstream, then, kind, blocking, barrier, BasisOn(upstream, _input.Head, _input.Head + _requestBytes, mayWrite: true));
+
+    private void ForwardWritten(Upstream upstream, ReplyHandler? then, ReplyKind kind, bool blocking, bool barrier, ReplyBasis basis)
     {
         if (then is null)
         {
-            upstream.Expect(this, 1, ReplyKind.Plain, blocking);
+            upstream.Expect(this, 1, ReplyKind.Plain, blocking, basis: basis);
         }
-        else { upstream.Expect(this, then, kind, blocking: blocking); }
+        else { upstream.Expect(this, then, kind, blocking: blocking, basis: basis); }
         if (upstream.Exclusive is null) { _lastRequest.Keep(_input.Head, _requestBytes); }
         ConsumeRequest();
         if (barrier) { Wait(Waiting.Reply); }
@@ -178,7 +181,7 @@ internal sealed unsafe partial class Client
         if (upstream is null) { return false; }
         _loop.CountInternal("ping");
         upstream.Write("*1\r\n$4\r\npING\r\n"u8);
-        ForwardWritten(upstream, then, counts ? ReplyKind.Handled : ReplyKind.Uncounted, barrier: true);
+        ForwardWritten(upstream, then, counts ? ReplyKind.Handled : ReplyKind.Uncounted, blocking: false, barrier: true, ReplyBasis.None);
         return false;
     }
 

@@ -100,10 +100,10 @@ internal sealed unsafe partial class Client
         _loop.Poller.Close(_channel);
         _sharing.Uncount();
         // A change that the log does not hold may still be on its way to Redis: its end must be seen. Among several shards so must that of
-        // anything: its slot may be given away, and be another's before it is executed.
+        // anything: its slot may be given away, and be another's before it is executed. With committed replies, too: others may read of it.
         if (UnloggedChange is null)
         {
-            if (_loop.Slots is not null && Dedicated is { InFlight: > 0 } dedicated) { dedicated.Linger(); }
+            if ((_loop.Slots is not null || _loop.Replies.IsOn) && Dedicated is { InFlight: > 0 } dedicated) { dedicated.Linger(); }
             else { Dedicated?.Close("the client has gone"); }
         }
         _loop.Forget(this);

@@ -41,12 +41,12 @@ internal sealed unsafe partial class Client
     }
 
     // Passes over ordinary requests, at most so many; 0: as many as there are.
-    private byte* ScanOrdinary(byte* p, byte* end, int most, out int count, out ScanStop stop, out byte value)
+    private byte* ScanOrdinary(byte* p, byte* end, int most, out int count, out ScanStop stop, out byte value, out bool mayWrite)
     {
         count = -most;
         byte* next = _loop.Slots is { } slots
-            ? CommandScanner.ScanRun(p, end, slots.Table, SlotsNow, LargeRequestBytes, ref count, out stop, out value)
-            : CommandScanner.ScanRun(p, end, _loop.Catalog.Special, LargeRequestBytes, ref count, out stop, out value);
+            ? CommandScanner.ScanRun(p, end, slots.Table, SlotsNow, LargeRequestBytes, ref count, out stop, out value, out mayWrite)
+            : CommandScanner.ScanRun(p, end, _loop.Catalog.Special, LargeRequestBytes, ref count, out stop, out value, out mayWrite);
         // The scanner counts up, and stops at 0.
         count += most;
         return next;
@@ -81,14 +81,14 @@ internal sealed unsafe partial class Client
             return;
         }
         byte* end = start + kept + got;
-        byte* next = ScanOrdinary(start, end, BatchLeft, out int count, out ScanStop stop, out _);
+        byte* next = ScanOrdinary(start, end, BatchLeft, out int count, out ScanStop stop, out _, out bool mayWrite);
         if (kept > 0) { _input.Clear(ReadBytes); }
         if (next < end) { _input.Append(next, (nint)(end - next)); }
         if (count > 0)
         {
             _lastRequest.Keep(start);
             shared.CommitOut((nint)(next - start));
-            shared.Expect(this, count, ReplyKind.Plain);
+            shared.Expect(this, count, ReplyKind.Plain, basis: _loop.Replies.OfShared(start, next, mayWrite));
             _loop.Sharing.IsDirty = true;
             _loop.Sharing.FlushIfFull(shared);
         }
@@ -136,6 +136,10 @@ internal sealed unsafe partial class Client
         EndGathering();
     }
 
+    // What the replies to requests rest on that were written to an upstream.
+    private ReplyBasis BasisOn(Upstream upstream, byte* p, byte* end, bool mayWrite) => upstream.Exclusive is null
+        ? _loop.Replies.OfShared(p, end, mayWrite) : _loop.Replies.OfDedicated(p, end, mayWrite);
+
     /// <summary>What was received is being forwarded: its upstream may wait for the rest of it, and send all as one piece.</summary>
     public bool IsForwarding { get; private set; }
 
@@ -172,7 +176,7 @@ internal sealed unsafe partial class Client
             }
             if (Shared is { HasLargeReplies: true } slow && (limit == 0 || limit > slow.RoomForReplies)) { limit = slow.RoomForReplies; }
             if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
-            byte* next = ScanOrdinary(p, _input.Tail, limit, out int count, out ScanStop stop, out byte value);
+            byte* next = ScanOrdinary(p, _input.Tail, limit, out int count, out ScanStop stop, out byte value, out bool mayWrite);
             if (next > p)
             {
                 if (count > 0)
@@ -188,7 +192,8 @@ internal sealed unsafe partial class Client
                     if (upstream is null) { return; }
                     _lastRequest.Keep(p, next - p);
                     upstream.Write(p, (nint)(next - p));
-                    upstream.Expect(this, count, ReplyKind.Plain);
+                    bool isQueued = (_pins & Pins.Multi) != 0 && !_transaction.MayBeRefused;
+                    upstream.Expect(this, count, ReplyKind.Plain, basis: isQueued ? ReplyBasis.None : BasisOn(upstream, p, next, mayWrite));
                 }
                 _input.Consume((nint)(next - p));
                 if (Dedicated is { OutBytes: > DedicatedOutLimitBytes })

@@ -265,6 +265,9 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>Looks whether output that waits for a commit can be sent. True when nothing is held any more.</summary>
     public bool IsOutputReleased() => _output.IsReleased();
 
+    /// <summary>See <see cref="ClientOutput.ReleaseReplies"/>.</summary>
+    public bool ReleaseReplies(long settled, bool isSilent) => _output.ReleaseReplies(settled, isSilent);
+
     /// <summary>Has the poller watch for what this client waits for.</summary>
     public void UpdateWatch()
     {

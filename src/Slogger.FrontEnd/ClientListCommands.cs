@@ -70,7 +70,10 @@ internal static class ClientListCommands
         byte[] copy = reply.ToArray();
         client.Loop.Directory.WhenIdsKnown(() =>
         {
-            if (!client.IsClosed && client.AwaitsReply) { then(copy); }
+            if (client.IsClosed || !client.AwaitsReply) { return; }
+            client.Loop.Replies.BeginAny();
+            then(copy);
+            client.Loop.Replies.End();
         });
         return true;
     }

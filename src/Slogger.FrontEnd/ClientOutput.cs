@@ -2,7 +2,8 @@
 //
 // Bytes are sent at once when nothing waits before them. They wait while the client does not read, while more follows at once (gathering,
 // in the
-// same turn; corking, in the same batch), and while what they say depends on a commit that is yet to come.
+// same turn; corking, in the same batch), while what they say depends on a commit that is yet to come, and while what they rest on is not
+// settled (HeldReplies).
 using Slogger.FrontEnd.Transports;
 
 namespace Slogger.FrontEnd;
@@ -34,6 +35,14 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
     // What waits for the client is sent when this version is committed; 0 for at once.
     private long _heldFor;
 
+    // Positions count bytes since the connection began: this one is of the first byte that waits.
+    private long _left;
+
+    // From this position on nothing leaves yet; for what is to come the marks say why.
+    private long _heldFrom = long.MaxValue;
+    private ReplyMarks _marks;
+    private long _silentFrom = long.MaxValue;
+
     /// <summary>What waits. Unit: bytes.</summary>
     public nint Count => _bytes.Count;
 
@@ -46,11 +55,13 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
     /// <summary>So much waits that the client should not be read.</summary>
     public bool IsTooFull => _bytes.Count > PauseBytes;
 
-    /// <summary>Nothing leaves before a commit.</summary>
-    public bool IsHeld => _heldFor != 0;
+    /// <summary>Something must not leave yet.</summary>
+    public bool IsHeld => _heldFor != 0 || _heldFrom != long.MaxValue;
 
     /// <summary>Something waits for the client to read.</summary>
-    public bool WantsWrite => _bytes.Count > 0 && !_corked && !_gathers && !IsHeld;
+    public bool WantsWrite => Sendable > 0 && !_corked && !_gathers;
+
+    private nint Sendable => _heldFor != 0 ? 0 : (nint)Math.Min(_bytes.Count, _heldFrom - _left);
 
     /// <summary>What is given out next tells a commit, or what has survived a recovery.</summary>
     public void Tells() => _tells = true;
@@ -59,7 +70,8 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
     public void Add(byte* p, nint count)
     {
         if (client.IsClosed || count == 0) { return; }
-        if (_bytes.Count == 0 && !_corked && (!_gathers || count > CorkBytesMax))
+        if (loop.Replies.Holds) { Hold(); }
+        else if (_bytes.Count == 0 && !_corked && (!_gathers || count > CorkBytesMax))
         {
             int sent = Send(p, count);
             if (sent == count)
@@ -119,11 +131,10 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
     /// <summary>Sends what waits, as far as the client takes it.</summary>
     public void Flush()
     {
-        if (IsHeld) { return; }
         bool wasFull = IsFull;
-        while (_bytes.Count > 0)
+        while (Sendable > 0)
         {
-            int sent = Send(_bytes.Head, Math.Min(_bytes.Count, SendBytesMax));
+            int sent = Send(_bytes.Head, Math.Min(Sendable, SendBytesMax));
             if (sent == Channel.WouldBlock) { break; }
             if (sent < 0)
             {
@@ -131,6 +142,7 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
                 return;
             }
             _bytes.Consume(sent);
+            _left += sent;
             loop.OutputBytes -= sent;
         }
         if (_bytes.Count == 0)
@@ -148,6 +160,7 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
     {
         loop.OutputBytes -= _bytes.Count;
         _bytes.Free();
+        _heldFrom = long.MaxValue;
     }
 
     // ---- What is given out at once leaves at once, as one write ----
@@ -195,11 +208,44 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
     /// <summary>Looks whether what is held can be sent. True when nothing is held any more.</summary>
     public bool IsReleased()
     {
-        if (client.IsClosed || !IsHeld) { return true; }
+        if (client.IsClosed || _heldFor == 0) { return true; }
         if (!client.Commits.IsCommitted(_heldFor)) { return false; }
         _heldFor = 0;
         if (client.IsReplying) { Tells(); }
         Flush();
         return true;
+    }
+
+    // ---- Waiting until what it rests on is settled ----
+
+    // What is added next waits, and so does what follows it.
+    private void Hold()
+    {
+        long at = _left + _bytes.Count;
+        if (_heldFrom == long.MaxValue)
+        {
+            _heldFrom = at;
+            loop.Replies.Wait(client);
+        }
+        if (loop.Replies.IsSilent) { _silentFrom = Math.Min(_silentFrom, at); }
+        if (loop.Replies.HoldsFor is > 0 and var version)
+        {
+            _marks.Add(at, version);
+            loop.Replies.Await(version);
+        }
+    }
+
+    /// <summary>Sends what may leave now. True when nothing is held any more.</summary>
+    /// <param name="settled">The last version that is settled.</param>
+    /// <param name="isSilent">Whether what was read lately may not be told.</param>
+    public bool ReleaseReplies(long settled, bool isSilent)
+    {
+        if (client.IsClosed || _heldFrom == long.MaxValue) { return true; }
+        if (!isSilent) { _silentFrom = long.MaxValue; }
+        long from = Math.Min(_marks.Settle(settled), _silentFrom);
+        if (from == _heldFrom) { return false; }
+        _heldFrom = from;
+        if (!_corked && !_gathers) { Flush(); }
+        return client.IsClosed || _heldFrom == long.MaxValue;
     }
 }

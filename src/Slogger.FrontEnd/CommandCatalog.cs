@@ -69,7 +69,7 @@ internal sealed class CommandCatalog(FrontEndLoop loop)
         List<KeyValuePair<string, CommandKind>> unknown = _commands.Unknown();
         List<string> renamed = _commands.Renamed(NotToBeShared, reply);
         bool hides = renamed.Count > 0 || unknown.Count > UnknownMax;
-        Special = unknown.Count is 0 or > UnknownMax ? CommandKinds.Special : CommandKinds.With(unknown);
+        Special = CommandKinds.With(unknown.Count > UnknownMax ? [] : unknown, loop.Replies.IsOn ? _commands.Keys.Reads : []);
         if (hides && !HidesCommands)
         {
             string why = renamed.Count > 0 ? $"Redis has {string.Join(", ", renamed)} under another name"

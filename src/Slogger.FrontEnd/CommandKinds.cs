@@ -73,12 +73,16 @@ internal enum CommandKind : byte
 internal static class CommandKinds
 {
     /// <summary>The names at which a scan of ordinary commands stops.</summary>
-    public static readonly SpecialNames Special = With([]);
+    public static readonly SpecialNames Special = With([], []);
 
-    /// <summary>Those names, and more.</summary>
-    public static SpecialNames With(IEnumerable<KeyValuePair<string, CommandKind>> more) => new(
-        Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value)), (byte)CommandKind.Impossible,
-            (byte)CommandKind.OwnSpelled);
+    /// <summary>Those names, and more; and, of the others, those that are known to change no data.</summary>
+    public static SpecialNames With(IEnumerable<KeyValuePair<string, CommandKind>> more, IEnumerable<string> reads)
+    {
+        KeyValuePair<string, byte>[] special = [.. Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value))];
+        IEnumerable<string> passed = reads.Except(special.Select(row => row.Key), StringComparer.OrdinalIgnoreCase);
+        return new(special.Concat(passed.Select(name => KeyValuePair.Create(name, CommandScanner.ReadsOnly))),
+            (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled);
+    }
 
     /// <summary>The names that are special in a cluster of several shards, and more.</summary>
     public static IEnumerable<KeyValuePair<string, byte>> AmongShards(IEnumerable<KeyValuePair<string, CommandKind>> more)

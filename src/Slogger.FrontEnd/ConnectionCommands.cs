@@ -221,7 +221,8 @@ internal static class ConnectionCommands
         if (upstream is null) { return false; }
         // No effect on data, so no version boundary holds it back: it would be overtaken by others' messages.
         client.SendRequest(upstream, inexact: true);
-        upstream.Expect(client, OnSubscriptionRefused, kind, Math.Max(0, client.ArgumentCount - 1), inexact: true);
+        upstream.Expect(client, OnSubscriptionRefused, kind, Math.Max(0, client.ArgumentCount - 1), inexact: true,
+            basis: ReplyBasis.None);
         client.ConsumeRequest();
         client.OnSubscribing();
         return true;

@@ -1,5 +1,7 @@
 // What an upstream owes: one entry for each run of requests, in the order in which they were sent, and what is done with the
 // replies when they come.
+using Slogger.Resp;
+
 namespace Slogger.FrontEnd;
 
 /// <summary>What is done with the next reply, or replies, of an upstream.</summary>
@@ -84,6 +86,15 @@ internal struct Expected
     /// <summary>May wait at Redis for something to happen.</summary>
     public bool Blocking;
 
+    /// <summary>It counts as something that may write on a dedicated upstream (<see cref="HeldReplies.OnWriting"/>).</summary>
+    public bool IsWriting;
+
+    /// <summary>What the requests have to do with the data.</summary>
+    public DataUse Use;
+
     /// <summary>The open version when it was sent.</summary>
     public long Version;
+
+    /// <summary>On the shared upstream, of what only reads: the last version with a write that it can have seen on that.</summary>
+    public long RestsOn;
 }

@@ -20,7 +20,11 @@ internal sealed unsafe partial class FrontEndLoop
     }
 
     /// <summary>The store has other commands now.</summary>
-    public void UseCommands(StoreCommands commands) => Slots = Slots?.WithCommands(commands);
+    public void UseCommands(StoreCommands commands)
+    {
+        Slots = Slots?.WithCommands(commands);
+        Replies.UseCommands(commands);
+    }
 }
 
 /// <summary>Which slots are served here, and where the others are. Immutable.</summary>

@@ -54,6 +54,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Facts = new(this);
         Pause = new(this);
         Waits = new(this);
+        Replies = new(this);
         _listeners = new(this);
         _admission = new(this);
         _views = new(this);
@@ -102,6 +103,9 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     public ClientPause Pause { get; }
 
     public VersionWaits Waits { get; }
+
+    /// <summary>Replies that wait until what they rest on is settled.</summary>
+    public HeldReplies Replies { get; }
 
     // ---- What all of them share ----
 
@@ -220,6 +224,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             _views.Turn();
             if (Now >= _nextHousekeeping) { Housekeeping(); }
             Flush();
+            Replies.Turn();
         }
         CloseEverything();
         // Whoever waits for this end would end the shard in order, which it must not do any more.
@@ -469,6 +474,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Catalog.OnStoreOpens(run);
         Probe.OnStoreOpens();
         Carrier.OnStoreOpens();
+        Replies.OnStoreOpens();
         foreach (Client client in Clients.ToArray()) { client.OnStoreSame(); }
         Probe.StartNow();
     }
@@ -497,6 +503,9 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     /// <summary>More is committed than before.</summary>
     public void OnCommitted() => Waits.OnCommitted();
+
+    /// <summary>More is settled than before, or what was read may be told again (<see cref="IShardPort.MaySpeak"/>).</summary>
+    public void OnSettled() => Replies.Release();
 
     /// <summary>See <see cref="VersionWaits.AnybodyWaits"/>.</summary>
     public bool AnybodyWaits => Waits.AnybodyWaits;

@@ -129,6 +129,24 @@ internal interface IShardPort : IVersionSource
     {
     }
 
+    /// <summary>Whether replies wait until what they rest on is settled: committed replies. Never changes.</summary>
+    bool HoldsReplies => false;
+
+    /// <summary>The last version that is settled: durable, and never to be lost. Replies that rest on it may leave. When it grows and
+    /// <see cref="HeldReplies.AnybodyWaits"/>, <see cref="FrontEndLoop.OnSettled"/> is posted. Any thread.</summary>
+    long SettledVersion => long.MaxValue;
+
+    /// <summary>Whether what was read from the store may be told at this moment: the leader's lease. It is asked when something was read,
+    /// before any of it is sent. Until it may, what was read waits; when it may again while somebody waits,
+    /// <see cref="FrontEndLoop.OnSettled"/> is posted. If it may never again the store is closed. Any thread.</summary>
+    bool MaySpeak => true;
+
+    /// <summary>A reply begins to wait for a version for which none did (<see cref="HeldReplies.AwaitedVersion"/>): no step that settles it
+    /// is put off.</summary>
+    void OnReplyAwaited()
+    {
+    }
+
     /// <summary>Reads how another proxy of the cluster introduces itself: the arguments of DPR.PEER.</summary>
     /// <param name="words">The arguments.</param>
     /// <param name="refusal">Why it is not taken.</param>

@@ -41,6 +41,7 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
         carrier.Expect(null, 1, ReplyKind.Marker);
         // Before anything that may hold the shared upstream until the reply.
         carrier.Flush();
+        loop.Replies.OnMarkerSent();
         if (loop.Shard.MarkerChannel.Length > 0) { loop.MarkersSent++; } else { loop.CountInternal("bgsave"); }
     }
 
@@ -48,6 +49,7 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
     public void OnReply(Upstream upstream, ReadOnlySpan<byte> reply)
     {
         _underWay = null;
+        loop.Replies.OnMarkerAnswered();
         loop.Boundary.OnMarkerReply(reply[0]);
         if (!reply.StartsWith("-NOPERM"u8)) { return; }
         if (upstream == loop.Shared)

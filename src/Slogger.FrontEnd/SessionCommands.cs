@@ -60,6 +60,9 @@ internal static class SessionCommands
             // Of a version that has not ended yet only the open one is known to be no lower.
             Number("last_version", known.Version > 0 ? known.Version : client.Loop.Gate.Open.Number);
         }
+        // What it did last may not be settled.
+        client.Loop.Replies.BeginAny();
         client.Answer(bytes.ToArray());
+        client.Loop.Replies.End();
     }
 }

@@ -35,7 +35,9 @@ internal sealed class UnloggedChange
         _shard.AfterUnloggedChange(() =>
         {
             if (_client.IsClosed || !_client.WaitsForCheckpoint) { return; }
+            _client.Loop.Replies.BeginAny();
             if (answer is not null) { _client.Deliver(answer); }
+            _client.Loop.Replies.End();
             if (!_client.IsClosed) { _client.EndWait(); }
         });
     }

@@ -59,6 +59,7 @@ internal sealed unsafe partial class Upstream
                 if (got != Channel.WouldBlock) { Close("Redis closed the connection"); }
                 return;
             }
+            _loop.Replies.OnRead();
             byte* end = buffer + kept + got;
             byte* consumed;
             long before = _unanswered;
@@ -83,6 +84,7 @@ internal sealed unsafe partial class Upstream
     {
         for (int i = 0; i < ReadsPerTurn && local.TryTake(out byte* start, out byte* end); i++)
         {
+            _loop.Replies.OnRead();
             byte* read = end;
             try
             {
@@ -137,19 +139,20 @@ internal sealed unsafe partial class Upstream
     // What Redis has written at once the client is sent at once, though it is looked at reply by reply.
     private byte* Take(byte* p, byte* end)
     {
-        if (IsRaw) { return PassRaw(p, end); }
         try
         {
-            return Process(p, end);
+            return IsRaw ? PassRaw(p, end) : Process(p, end);
         }
         finally
         {
+            _loop.Replies.End();
             Exclusive?.EndGathering();
         }
     }
 
     private byte* PassRaw(byte* p, byte* end)
     {
+        _loop.Replies.BeginAny();
         Exclusive!.Deliver(p, (nint)(end - p));
         return end;
     }
@@ -186,6 +189,7 @@ internal sealed unsafe partial class Upstream
                 byte* q = ReplyScanner.Consume(p, end, ref _state, ref remaining);
                 if (q < end) { Exclusive?.Gather(); }
                 Client? client = e.Client;
+                _loop.Replies.Begin(this, e);
                 int answered = wanted - remaining;
                 e.Count -= answered;
                 _unanswered -= answered;
@@ -245,7 +249,12 @@ internal sealed unsafe partial class Upstream
             ExactInFlight--;
             _loop.Gate.ExactInFlight--;
         }
-        if (e.Blocking) { BlockingInFlight--; }
+        if (e.IsWriting) { _loop.Replies.OnWritten(); }
+        if (e.Blocking)
+        {
+            BlockingInFlight--;
+            if (_loop.Replies.IsOn) { _loop.Replies.OnUnblocked(); }
+        }
         _answered++;
         e.Client = null;
         if (e.Handler is not null) { e.Handler = null; }
@@ -256,6 +265,7 @@ internal sealed unsafe partial class Upstream
     private void Handle(in Expected e, ReadOnlySpan<byte> reply)
     {
         bool failed = reply[0] == (byte)'-';
+        _loop.Replies.Begin(this, e);
         if (failed && e.Client is null && Exclusive is { } refused && reply.StartsWith("-ERR max number of clients"u8))
         {
             // Before anything of the client's own: with that the error is simply its reply.
@@ -396,6 +406,7 @@ internal sealed unsafe partial class Upstream
         }
         int one = 1;
         byte* q = ReplyScanner.Consume(p, end, ref _state, ref one);
+        _loop.Replies.BeginAny();
         if (q < end) { Exclusive!.Gather(); }
         if (_capturingPush)
         {

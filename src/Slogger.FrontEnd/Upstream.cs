@@ -6,6 +6,7 @@ using System.Net.Sockets;
 using System.Runtime.CompilerServices;
 using System.Text;
 using Slogger.FrontEnd.Transports;
+using Slogger.Resp;
 
 namespace Slogger.FrontEnd;
 
@@ -206,7 +207,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
 
     /// <summary>Expects replies for what was just written.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public void Expect(Client? client, int count, ReplyKind kind, bool blocking = false, bool inexact = false)
+    public void Expect(Client? client, int count, ReplyKind kind, bool blocking = false, bool inexact = false, ReplyBasis basis = default)
     {
         if (_tail - _head == _expected.Length) { Grow(); }
         ref Expected e = ref _expected[_tail++ & (_expected.Length - 1)];
@@ -226,15 +227,34 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         }
         e.Inexact = inexact;
         e.Blocking = blocking;
+        e.IsWriting = false;
+        if (_loop.Replies.IsOn) { NoteUse(ref e, basis, ofProxy: client is null && kind != ReplyKind.Plain); }
         _unanswered += count;
         client?.OnForwarded(this, count, kind, e.Version, inexact);
     }
 
+    // Of what replies will rest on.
+    private void NoteUse(ref Expected e, ReplyBasis basis, bool ofProxy)
+    {
+        HeldReplies replies = _loop.Replies;
+        e.Use = ofProxy ? DataUse.None : basis.Use;
+        e.RestsOn = basis.Version;
+        if (e.Blocking) { replies.OnBlocking(); }
+        if (e.Use != DataUse.Writes || e.Blocking) { return; }
+        if (Exclusive is null)
+        {
+            if (basis == ReplyBasis.Unknown) { replies.OnUnknownShared(); }
+            return;
+        }
+        e.IsWriting = true;
+        replies.OnWriting();
+    }
+
     /// <summary>Expects a reply to what was just written that a handler looks at.</summary>
     public void Expect(Client client, ReplyHandler handler, ReplyKind kind = ReplyKind.Handled, int count = 1, bool blocking = false,
-        bool inexact = false)
+        bool inexact = false, ReplyBasis basis = default)
     {
-        Expect(client, count, kind, blocking, inexact);
+        Expect(client, count, kind, blocking, inexact, basis);
         _expected[(_tail - 1) & (_expected.Length - 1)].Handler = handler;
     }
 
@@ -323,6 +343,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         _heldExact = 0;
         nint count = _held.Count;
         Write(_held.Head, count);
+        NoteBlockingSent();
         _held.Clear(OutKeepBytes);
         if (IsClosed) { return; }
         EndIfSent();
@@ -333,6 +354,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     public void Flush()
     {
         if (!_connected || IsClosed) { return; }
+        if (_out.Count > 0) { NoteBlockingSent(); }
         while (_out.Count > 0)
         {
             int sent = Channel.Send(_out.Head, (int)Math.Min(_out.Count, 1 << 20));
@@ -356,6 +378,12 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         }
         EndIfSent();
         _loop.OnUpstreamDrained(this);
+    }
+
+    // What was expected when it could not be sent yet is at the store only from here on.
+    private void NoteBlockingSent()
+    {
+        if (BlockingInFlight > 0) { _loop.Replies.OnBlockingSent(); }
     }
 
     /// <summary>The client has ended its stream: so is this one, when all has been sent. Redis answers what it can, and
@@ -489,6 +517,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
             ref Expected e = ref _expected[i & (_expected.Length - 1)];
             Client? client = e.Client;
             e.Client = null;
+            if (e.IsWriting) { _loop.Replies.OnWritten(); }
+            if (e.Blocking && _loop.Replies.IsOn) { _loop.Replies.OnUnblocked(); }
             if (e.Kind == ReplyKind.Unlogged) { client?.UnloggedChange?.OnLost(); }
             client?.OnReplyLost(Math.Max(1, e.Kind == ReplyKind.Plain ? e.Count : 1), e.Kind);
         }

@@ -54,7 +54,24 @@ public static unsafe class CommandScanner
     /// <returns>The first byte that was not consumed.</returns>
     public static byte* ScanRun(
         byte* p, byte* end, SpecialNames special, long largeBytes, ref int count, out ScanStop stop, out byte specialValue) =>
-        Scan<AnySlot>(p, end, special, null, 0, largeBytes, ref count, out stop, out specialValue);
+        ScanRun(p, end, special, largeBytes, ref count, out stop, out specialValue, out _);
+
+    /// <summary>As the first, and says whether all that was scanned only reads: names that <paramref name="special"/> has with
+    /// <see cref="ReadsOnly"/> do.</summary>
+    /// <param name="p">As the first.</param>
+    /// <param name="end">As the first.</param>
+    /// <param name="special">As the first; no scan stops at names with <see cref="ReadsOnly"/>.</param>
+    /// <param name="largeBytes">As the first.</param>
+    /// <param name="count">As the first.</param>
+    /// <param name="stop">As the first.</param>
+    /// <param name="specialValue">As the first.</param>
+    /// <param name="mayWrite">Whether any request that was passed may change data.</param>
+    public static byte* ScanRun(byte* p, byte* end, SpecialNames special, long largeBytes, ref int count, out ScanStop stop,
+        out byte specialValue, out bool mayWrite) =>
+        Scan<AnySlot>(p, end, special, null, 0, largeBytes, ref count, out stop, out specialValue, out mayWrite);
+
+    /// <summary>The value of a name, of those that a scan does not stop at, whose command changes no data.</summary>
+    public const byte ReadsOnly = SlotTable.FirstRule;
 
     /// <summary>As the other, and stops with <see cref="ScanStop.Slot"/> at the first request whose keys are not all in one slot of
     /// this shard's, as far as that can be seen in passing: <see cref="KeyFinder"/> has the last word.</summary>
@@ -68,12 +85,26 @@ public static unsafe class CommandScanner
     /// <param name="specialValue">With <see cref="ScanStop.Special"/> the number of the name, else 0.</param>
     /// <returns>The first byte that was not consumed.</returns>
     public static byte* ScanRun(
-        byte* p, byte* end, SlotTable slots, int within, long largeBytes, ref int count, out ScanStop stop, out byte specialValue)
+        byte* p, byte* end, SlotTable slots, int within, long largeBytes, ref int count, out ScanStop stop, out byte specialValue) =>
+        ScanRun(p, end, slots, within, largeBytes, ref count, out stop, out specialValue, out _);
+
+    /// <summary>The same, and says whether all that was scanned only reads.</summary>
+    /// <param name="p">The first byte.</param>
+    /// <param name="end">One past the last byte.</param>
+    /// <param name="slots">As above.</param>
+    /// <param name="within">As above.</param>
+    /// <param name="largeBytes">As above.</param>
+    /// <param name="count">As above.</param>
+    /// <param name="stop">As above.</param>
+    /// <param name="specialValue">As above.</param>
+    /// <param name="mayWrite">Whether any request that was passed may change data.</param>
+    public static byte* ScanRun(byte* p, byte* end, SlotTable slots, int within, long largeBytes, ref int count, out ScanStop stop,
+        out byte specialValue, out bool mayWrite)
     {
         ArgumentNullException.ThrowIfNull(slots);
         return slots.Partitions.Kind == PartitionKind.Hash
-            ? Scan<HashSlots>(p, end, slots.Names, slots, within, largeBytes, ref count, out stop, out specialValue)
-            : Scan<RangeSlots>(p, end, slots.Names, slots, within, largeBytes, ref count, out stop, out specialValue);
+            ? Scan<HashSlots>(p, end, slots.Names, slots, within, largeBytes, ref count, out stop, out specialValue, out mayWrite)
+            : Scan<RangeSlots>(p, end, slots.Names, slots, within, largeBytes, ref count, out stop, out specialValue, out mayWrite);
     }
 
     // Compiled once for each: without slots nothing of them is left, and with one kind of partitions nothing of the other.
@@ -85,10 +116,11 @@ public static unsafe class CommandScanner
 
     private static byte* Scan<TSlots>(
         byte* p, byte* end, SpecialNames special, SlotTable? slots, int within, long largeBytes, ref int count, out ScanStop stop,
-            out byte specialValue)
+            out byte specialValue, out bool mayWrite)
         where TSlots : struct
     {
         specialValue = 0;
+        mayWrite = false;
         while (p < end)
         {
             byte* start = p;
@@ -111,7 +143,7 @@ public static unsafe class CommandScanner
                 p = q;
                 continue;
             }
-            bool first = true;
+            bool first = true, reads = false;
             SlotCheck keys = default;
             for (long i = arguments; i > 0; i--)
             {
@@ -152,6 +184,11 @@ public static unsafe class CommandScanner
                         keys = slots!.Begin(value, arguments, within);
                         value = 0;
                     }
+                    if (typeof(TSlots) == typeof(AnySlot) && value == ReadsOnly)
+                    {
+                        reads = true;
+                        value = 0;
+                    }
                     if (value != 0)
                     {
                         specialValue = value;
@@ -173,6 +210,7 @@ public static unsafe class CommandScanner
                 return start;
             }
             p = q;
+            mayWrite |= typeof(TSlots) == typeof(AnySlot) ? !reads : !keys.Reads;
             if (++count != 0) { continue; }
             stop = ScanStop.Enough;
             return p;

@@ -22,6 +22,19 @@ public readonly record struct KeyPlaces(int First, int Count, int Step, int Extr
     public int this[int index] => index < Count ? First + (index * Step) : Extra;
 }
 
+/// <summary>What a command has to do with the data, by what the store says of it.</summary>
+public enum DataUse : byte
+{
+    /// <summary>It may change data, or nothing is known of it.</summary>
+    Writes,
+
+    /// <summary>It tells of data, and changes none.</summary>
+    Reads,
+
+    /// <summary>Neither: it is about its connection, or about messages.</summary>
+    None,
+}
+
 /// <summary>Where a command's keys are, if two places and a step say it (0 is the command's name).</summary>
 /// <param name="First">The first key; 0: it has none.</param>
 /// <param name="Last">The last key; from the end of the arguments if negative, -1 being the last argument.</param>
@@ -66,6 +79,13 @@ public sealed partial class KeyFinder
         .Select(c => KeyValuePair.Create(Encoding.Latin1.GetString(c.Key),
             c.Value.First == 0 || c.Value.Step <= 0 ? default : new KeyRange(c.Value.First, c.Value.Last, c.Value.Step)));
 
+    /// <summary>The commands that change no data.</summary>
+    public IEnumerable<string> Reads =>
+        _commands.Where(static c => c.Value.Use == DataUse.Reads).Select(static c => Encoding.Latin1.GetString(c.Key));
+
+    /// <summary>Whether a command changes no data.</summary>
+    public bool IsRead(string name) => _commands.TryGetValue(Encoding.Latin1.GetBytes(name), out Spec? spec) && spec.Use == DataUse.Reads;
+
     /// <summary>Whether a command has one key, right behind its name.</summary>
     public bool HasOneKey(ReadOnlySpan<byte> name) =>
         _lookup.TryGetValue(name, out Spec? spec) && spec is { Movable: Movable.No, Subcommands: null, First: 1, Last: 1 };
@@ -94,9 +114,19 @@ public sealed partial class KeyFinder
     /// <param name="arguments">Where its arguments are in them, as <see cref="CommandScanner.ReadArguments"/> gives it.</param>
     /// <param name="keys">The places of its keys; none if Redis would refuse the request as wrongly formed.</param>
     /// <returns>False if that cannot be known; see <see cref="SlotScope.Unknown"/>.</returns>
-    public bool TryFind(ReadOnlySpan<byte> request, ReadOnlySpan<(int Offset, int Length)> arguments, out KeyPlaces keys)
+    public bool TryFind(ReadOnlySpan<byte> request, ReadOnlySpan<(int Offset, int Length)> arguments, out KeyPlaces keys) =>
+        TryFind(request, arguments, out keys, out _);
+
+    /// <summary>Finds the keys of a request, and what it has to do with the data.</summary>
+    /// <param name="request">As the other.</param>
+    /// <param name="arguments">As the other.</param>
+    /// <param name="keys">As the other.</param>
+    /// <param name="use">What it does; of one that is not known, or that Redis would refuse, <see cref="DataUse.Writes"/>.</param>
+    public bool TryFind(ReadOnlySpan<byte> request, ReadOnlySpan<(int Offset, int Length)> arguments, out KeyPlaces keys,
+        out DataUse use)
     {
         keys = default;
+        use = DataUse.Writes;
         if (arguments.IsEmpty) { return true; }
         var view = new ArgumentView(request, arguments);
         if (!_lookup.TryGetValue(view[0], out Spec? spec)) { return false; }
@@ -107,6 +137,7 @@ public sealed partial class KeyFinder
                 return true;
             }
         }
+        use = spec.Use;
         if (spec.Arity >= 0 ? arguments.Length != spec.Arity : arguments.Length < -spec.Arity) { return true; }
         if (spec.Movable == Movable.No) { keys = FromRange(spec, arguments.Length); }
         else if (spec.Movable == Movable.Unknown) { return false; }
@@ -160,14 +191,28 @@ public sealed partial class KeyFinder
             List<object?> subcommands = fields.Count > 9 ? fields[9] as List<object?> ?? [] : [];
             specs[Encoding.Latin1.GetBytes(name)] = new(
                 Number(fields[1]), Number(fields[3]), Number(fields[4]), Number(fields[5]), movable,
-                    subcommands.Count > 0 ? ReadSpecs(subcommands) : null);
+                    subcommands.Count > 0 ? ReadSpecs(subcommands) : null, UseOf(name, flags, fields));
         }
         return specs;
     }
 
+    private static readonly HashSet<string> OfNoData = new(["MULTI", "DISCARD", "WATCH", "UNWATCH", "TIME"],
+        StringComparer.OrdinalIgnoreCase);
+
+    // Scripts are flagged neither as writing nor as reading, and so are EXEC and whatever else is not said to read only.
+    private static DataUse UseOf(string name, List<object?> flags, List<object?> fields)
+    {
+        if (flags.Contains("write")) { return DataUse.Writes; }
+        if (flags.Contains("readonly")) { return DataUse.Reads; }
+        bool isOfConnection = fields.Count > 6 && fields[6] is List<object?> categories
+            && (categories.Contains("@connection") || categories.Contains("@pubsub"));
+        return isOfConnection || OfNoData.Contains(name) ? DataUse.None : DataUse.Writes;
+    }
+
     private static int Number(object? text) => int.Parse((string)text!, System.Globalization.CultureInfo.InvariantCulture);
 
-    private sealed record Spec(int Arity, int First, int Last, int Step, Movable Movable, Dictionary<byte[], Spec>? Subcommands);
+    private sealed record Spec(int Arity, int First, int Last, int Step, Movable Movable, Dictionary<byte[], Spec>? Subcommands,
+        DataUse Use);
 
     /// <summary>The arguments of a request.</summary>
     private readonly ref struct ArgumentView(ReadOnlySpan<byte> request, ReadOnlySpan<(int Offset, int Length)> arguments)

@@ -20,10 +20,10 @@ public sealed class SlotTable
 
     // The set of names has room for a thousand.
     private const int NamesMax = 900;
-    private readonly KeyRange[] _rules;
+    private readonly (KeyRange Range, bool Reads)[] _rules;
     private readonly bool[] _owned;
 
-    private SlotTable(SpecialNames names, KeyRange[] rules, Partitioning partitions, bool[] owned)
+    private SlotTable(SpecialNames names, (KeyRange Range, bool Reads)[] rules, Partitioning partitions, bool[] owned)
     {
         if (owned.Length != partitions.Count)
         {
@@ -59,14 +59,15 @@ public sealed class SlotTable
             }
             names.Add(name, value);
         }
-        var rules = new List<KeyRange>();
+        var rules = new List<(KeyRange Range, bool Reads)>();
         foreach ((string name, KeyRange range) in keys.Ranges)
         {
-            int rule = rules.IndexOf(range);
+            (KeyRange, bool) wanted = (range, keys.IsRead(name));
+            int rule = rules.IndexOf(wanted);
             if (rule < 0 && rules.Count < byte.MaxValue - FirstRule)
             {
                 rule = rules.Count;
-                rules.Add(range);
+                rules.Add(wanted);
             }
             if (rule >= 0 && names.Count < NamesMax && name.Length is > 0 and <= SpecialNames.LongestLookup)
             {
@@ -93,10 +94,10 @@ public sealed class SlotTable
     internal SlotCheck Begin(byte value, long arguments, int within)
     {
         if (value == 0) { return new SlotCheck { Failed = true }; }
-        KeyRange range = _rules[value - FirstRule];
+        (KeyRange range, bool reads) = _rules[value - FirstRule];
         // Argument 0 is the name: a command without keys waits for it in vain.
         return new SlotCheck { Next = range.First, Last = range.Last < 0 ? arguments + range.Last
-            : range.Last, Step = range.Step, Slot = within };
+            : range.Last, Step = range.Step, Slot = within, Reads = reads };
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -124,4 +125,7 @@ internal struct SlotCheck
     public int Step;
     public int Slot;
     public bool Failed;
+
+    /// <summary>The command changes no data.</summary>
+    public bool Reads;
 }

@@ -117,6 +117,25 @@ public sealed unsafe class CommandScannerTests(ITestOutputHelper output)
     }
 
     [Theory]
+    [InlineData("GET k", false)]
+    [InlineData("get k|Get k", false)]
+    [InlineData("SET k v", true)]
+    [InlineData("GET k|SET k v|GET k", true)]
+    [InlineData("NONSENSE", true)]
+    [InlineData("GET k|MULTI|SET k v", false)]
+    [InlineData("MULTI", false)]
+    public void ScanRun_KnownReads_AllElseMayWrite(string requests, bool expected)
+    {
+        var names = new SpecialNames([KeyValuePair.Create("MULTI", (byte)1), KeyValuePair.Create("GET", CommandScanner.ReadsOnly)]);
+        using var native = new Native([.. requests.Split('|').SelectMany(r => Bytes.Request(r.Split(' ')))]);
+        int count = 0;
+        CommandScanner.ScanRun(native.Start, native.End, names, 1 << 20, ref count, out ScanStop stop, out byte value, out bool mayWrite);
+        Assert.Equal(expected, mayWrite);
+        bool isStopped = requests.Contains("MULTI", StringComparison.Ordinal);
+        Assert.Equal((isStopped ? ScanStop.Special : ScanStop.NeedMore, isStopped ? 1 : 0), (stop, value));
+    }
+
+    [Theory]
     [InlineData(1)]
     [InlineData(2)]
     [InlineData(3)]

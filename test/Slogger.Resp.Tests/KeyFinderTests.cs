@@ -97,6 +97,48 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
         Assert.True(compared > 1000);
     }
 
+    [Theory]
+    [InlineData("GET k", DataUse.Reads)]
+    [InlineData("mget k l", DataUse.Reads)]
+    [InlineData("OBJECT ENCODING k", DataUse.Reads)]
+    [InlineData("DBSIZE", DataUse.Reads)]
+    [InlineData("EVAL_RO x 0", DataUse.Reads)]
+    [InlineData("SET k v", DataUse.Writes)]
+    [InlineData("GETEX k", DataUse.Writes)]
+    [InlineData("SORT k", DataUse.Writes)]
+    [InlineData("EVAL x 0", DataUse.Writes)]
+    [InlineData("FCALL x 0", DataUse.Writes)]
+    [InlineData("FUNCTION LOAD x", DataUse.Writes)]
+    [InlineData("SCRIPT LOAD x", DataUse.Writes)]
+    [InlineData("EXEC", DataUse.Writes)]
+    [InlineData("FLUSHALL", DataUse.Writes)]
+    [InlineData("INFO", DataUse.Writes)]
+    [InlineData("NONSENSE", DataUse.Writes)]
+    [InlineData("PING", DataUse.None)]
+    [InlineData("MULTI", DataUse.None)]
+    [InlineData("PUBLISH c m", DataUse.None)]
+    [InlineData("CLIENT ID", DataUse.None)]
+    public void TryFind_Request_SaysWhatItHasToDoWithTheData(string request, DataUse expected)
+    {
+        byte[] bytes = Bytes.Request(request.Split(' '));
+        var arguments = new List<(int Offset, int Length)>();
+        fixed (byte* p = bytes) { CommandScanner.ReadArguments(p, p + bytes.Length, arguments); }
+        _finder.TryFind(bytes, System.Runtime.InteropServices.CollectionsMarshal.AsSpan(arguments), out _, out DataUse use);
+        Assert.Equal(expected, use);
+    }
+
+    // Where reads are told from writes nothing is taken for a read that Redis gives to its replicas.
+    [Fact]
+    public void Reads_AllCommands_AreNoneThatRedisCallsAWrite()
+    {
+        int at = 0;
+        var commands = (List<object?>)CommandReply.Read(cluster.First.AskIn(2, "COMMAND"), ref at)!;
+        IEnumerable<string> writes = commands.Cast<List<object?>>().Where(static c => ((List<object?>)c[2]!).Contains("write"))
+            .Select(static c => (string)c[0]!);
+        Assert.Empty(_finder.Reads.Intersect(writes, StringComparer.OrdinalIgnoreCase));
+        Assert.Contains("get", _finder.Reads);
+    }
+
     [Fact]
     public void TryFind_UnknownCommand_IsNotKnown()
     {

@@ -41,7 +41,7 @@ public sealed partial class ShardMachine
 
         VersionNumber last = RoundDown(_open.Previous);
         // Others' commits wait for this shard's versions, and its clients for those of what they have read.
-        bool due = _mode == ShardMode.Stopping || (_awaited && (_options.HasPeers || _forwardedIn > _last.Version))
+        bool due = _mode == ShardMode.Stopping || ((_awaited || _repliesAwaited) && (_options.HasPeers || _forwardedIn > _last.Version))
             || _now.Microseconds - _lastAppendUs >= _options.EmptyRunIntervalUs;
         if (due && last > _last.Version) AppendEmptyRun(last, effects);
     }
@@ -151,7 +151,7 @@ public sealed partial class ShardMachine
     private void RequestSync(ShardEffects effects)
     {
         if (_last.Version <= _syncRequested) return;
-        long interval = IsHurried(ShardMutation.AwaitedSyncIsPutOff) ? 0
+        long interval = IsHurried(ShardMutation.AwaitedSyncIsPutOff) || (_repliesAwaited && !Is(ShardMutation.AwaitedSyncIsPutOff)) ? 0
             : _unsyncedWrites ? _options.SyncIntervalUs : _options.RecordIntervalUs;
         if (interval > 0 && _now.Microseconds < _syncRequestedAtUs + interval)
         {

@@ -20,6 +20,7 @@ public sealed partial class ShardMachine
     private long _retryAtUs = long.MinValue;
     private long _backoffUs;
     private bool _awaited;
+    private bool _repliesAwaited;
     private ShardStage _stageAnswered;
     private ShardStage _stageRead;
     private ShardStage _stageDurable;
@@ -133,6 +134,18 @@ public sealed partial class ShardMachine
         if (!begins || IsOver) return;
         if (until <= _last.Version) RequestSync(effects);
         if (until <= _durable) AdvanceCut(effects);
+    }
+
+    /// <summary>Whether replies wait until versions are durable: then each step up to there is taken at once. Whether they are recorded
+    /// does not concern replies.</summary>
+    /// <param name="awaited">Whether.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    /// <param name="until">The last version that is waited for.</param>
+    public void RepliesAwaited(bool awaited, ShardEffects effects, VersionNumber until)
+    {
+        bool begins = awaited && !_repliesAwaited;
+        _repliesAwaited = awaited;
+        if (begins && !IsOver && until <= _last.Version) RequestSync(effects);
     }
 
     /// <summary>What is to be said of a version that is durable. Below the floor, the version itself is all that is sure to be

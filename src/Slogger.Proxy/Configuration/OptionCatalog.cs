@@ -192,7 +192,11 @@ public static class OptionCatalog
         new("version-interval", Durability, "DURATION",
             "Length of a version, 1ms to 60m. Shorter: a crash loses less, and commits come sooner. Longer: fewer syncs of the disk. In a "
             + "cluster of several shards it has an effect when the cluster is made; later slogger interval changes it.",
-            "5ms", nameof(ServeOptions.VersionInterval)),
+            "5ms; 1ms with --replies committed", nameof(ServeOptions.VersionInterval)),
+        new("replies", Durability, "early|committed",
+            "When replies leave. early: at once. committed: when the version that they rest on is durable, so nothing that a client was told "
+            + "is lost in a crash. Reads of what was not written lately do not wait. For --commit log.",
+            "early", nameof(ServeOptions.Replies)),
         new("clock-error", Durability, "DURATION",
             "How far the clocks of any two machines of the cluster may be apart, at most half a version. The same at every shard. A reply "
             + "waits until this time after the beginning of its version is over. So cuts keep the order that clients saw across machines.",

@@ -110,8 +110,12 @@ public sealed record ServeOptions
     /// two.</summary>
     public CommitMode Commit { get; init; } = CommitMode.Log;
 
+    /// <summary>When replies leave. Default: early, at once. Committed: nothing that a client was told is lost in a crash, and a reply to a
+    /// write takes as long as its commit. For mode log only.</summary>
+    public ReplyTiming Replies { get; init; } = ReplyTiming.Early;
+
     /// <summary>
-    /// Length of a version, 1 ms to 60 min. Default: 5 ms. Shorter means less is lost at a crash and a shorter wait for a commit;
+    /// Length of a version, 1 ms to 60 min. Default: 5 ms; with committed replies, which wait for its end, 1 ms. Shorter means less is lost at a crash and a shorter wait for a commit;
     /// longer means fewer disk syncs. Of a cluster of several shards it counts where that is made.
     /// </summary>
     public TimeSpan VersionInterval { get; init; } = TimeSpan.FromMilliseconds(5);
@@ -198,6 +202,16 @@ public enum RollbackAction
 
     /// <summary>Their next command is answered with an error; then they go on.</summary>
     Error,
+}
+
+/// <summary>When replies leave.</summary>
+public enum ReplyTiming
+{
+    /// <summary>At once.</summary>
+    Early,
+
+    /// <summary>When the version that they rest on is settled.</summary>
+    Committed,
 }
 
 /// <summary>How a Redis that is alive goes back to the branch of a world-line.</summary>

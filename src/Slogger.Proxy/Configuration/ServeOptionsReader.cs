@@ -70,6 +70,8 @@ public static class ServeOptionsReader
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         ClientTlsOptions? tls = ReadClientTls(reader);
         ServeOptions defaults = new() { DataDirectory = data, Metadata = MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db")) };
+        ReplyTiming replies = reader.Value("replies",
+            OptionText.Choice(("early", ReplyTiming.Early), ("committed", ReplyTiming.Committed)), defaults.Replies);
         ServeOptions options = defaults with
         {
             ConfigFile = reader.Optional<string>("config", OptionText.ExistingFile),
@@ -98,8 +100,10 @@ public static class ServeOptionsReader
             FasterPageBytes = reader.Value("faster-page", OptionText.Size(MinSize, 1L << 30), defaults.FasterPageBytes),
             FasterStride = reader.Value("faster-stride", OptionText.Number(1, 1 << 10), defaults.FasterStride),
             Commit = reader.Value("commit", Commits, isEmbedded ? CommitMode.Faster : defaults.Commit),
+            Replies = replies,
             VersionInterval = reader.Value("version-interval",
-                OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
+                OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax),
+                replies == ReplyTiming.Committed ? ServeOptions.VersionIntervalMin : defaults.VersionInterval),
             ClockError = reader.Value("clock-error", OptionText.Duration(TimeSpan.Zero, ServeOptions.VersionIntervalMax / 2),
                 defaults.ClockError),
             Rollback = reader.Value("rollback", OptionText.Choice(("in-place", RollbackMethod.InPlace), ("full", RollbackMethod.Full)),
@@ -301,6 +305,12 @@ public static class ServeOptionsReader
         if (options is { Joins: true, Shards: not null })
         {
             reader.Fail("shards", "is given with --join, which has the cluster grow by one", "remove one of them");
+        }
+
+        if (options.Replies == ReplyTiming.Committed && options.Commit != CommitMode.Log)
+        {
+            reader.Fail("replies", "committed needs --commit log, and a Redis", "remove it, or give --redis or --redis-server with "
+                + "--commit log");
         }
 
         if (options.ClockError > options.VersionInterval / 2)

@@ -32,6 +32,7 @@ internal sealed class ShardInfo(VersionedShard shard, ServeOptions options)
         Line("worldline", shard.WorldLine);
         Line("open_version", status.OpenVersion.Number);
         Line("durable_version", status.Durable.Version.Number);
+        Line("replies", shard.HoldsReplies ? "committed" : "early");
         Line("committed_version", shard.MayTell ? shard.CommittedVersion : 0);
         Line("version_interval_us", shard.SessionBatches.VersionIntervalUs);
         Line("lag_marker_ms", Milliseconds(status.AnsweredLagUs));

@@ -30,6 +30,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     private readonly Lock _cutLock = new();
     private WorldPoint _recordedCut;            // under _cutLock
     private long _committed;                    // any thread
+    private long _durable;                      // any thread
     private long _worldLine;                    // any thread
     private int _changedElsewhere;              // any thread
     private volatile bool _isAttached;
@@ -58,6 +59,9 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
 
     /// <summary>The last version that is committed.</summary>
     public long CommittedVersion => Volatile.Read(ref _committed);
+
+    /// <summary>The last version that is durable here.</summary>
+    public long DurableVersion => Volatile.Read(ref _durable);
 
     /// <summary>The recorded cut.</summary>
     public WorldPoint RecordedCut
@@ -198,6 +202,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || shard.Membership.IsJoining
                 || shard.Membership.IsLeaving;
             machine.CommitAwaited(isAwaited, Effects, VersionNumber.Max(AwaitedVersion, _peersWaitUntil));
+            machine.RepliesAwaited(RepliesAwaited.Number > shard.SettledVersion, Effects, RepliesAwaited);
             shard.Tick(machine, hasChanged);
             return Perform() ? shard.ToSend(_pendingMarker) : null;
         }
@@ -257,13 +262,26 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         }
     }
 
+    /// <summary>See <see cref="IShardPort.OnReplyAwaited"/>.</summary>
+    public void OnReplyAwaited()
+    {
+        lock (Lock)
+        {
+            Machine?.RepliesAwaited(true, Effects, RepliesAwaited);
+            Perform();
+        }
+    }
+
+    private VersionNumber RepliesAwaited => new(shard.Access.Loop?.Replies.AwaitedVersion ?? 0);
+
     // ---- Who waits for a commit: others than clients do, too ----
 
     /// <summary>Whether somebody here does.</summary>
-    public bool IsCommitAwaited => shard.Site.HoldsAll || shard.Access.Loop?.AwaitedVersion > CommittedVersion;
+    public bool IsCommitAwaited => shard.Site.HoldsAll || AwaitedVersion.Number > CommittedVersion;
 
     /// <summary>For which version.</summary>
-    public VersionNumber AwaitedVersion => shard.Site.HoldsAll ? new(OpenVersion) : new(shard.Access.Loop?.AwaitedVersion ?? 0);
+    public VersionNumber AwaitedVersion => shard.Site.HoldsAll ? new(OpenVersion) : shard.Access.Loop is { } loop
+        ? new(shard.Seat.HasPeers ? Math.Max(loop.AwaitedVersion, loop.Replies.AwaitedVersion) : loop.AwaitedVersion) : default;
 
     // ---- What the store says ----
 
@@ -333,6 +351,11 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             }
         }
         Effects.Clear();
+        if (Machine is { } machine)
+        {
+            Volatile.Write(ref _durable, machine.Durable.Version.Number);
+            shard.Access.WakeReplies(shard.SettledVersion);
+        }
         return marker;
     }
 

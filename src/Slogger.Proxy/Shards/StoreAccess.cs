@@ -121,6 +121,19 @@ internal sealed class StoreAccess(VersionedShard shard)
         if (Loop is { AnybodyWaits: true } loop) { loop.Post(loop.OnCommitted); }
     }
 
+    /// <summary>More may be settled than before: replies that wait for it leave. Under the machine's lock.</summary>
+    /// <param name="settled">The last version that is settled.</param>
+    public void WakeReplies(long settled)
+    {
+        if (settled == _settledLast) { return; }
+        _settledLast = settled;
+        // The loop says that somebody waits, and then looks: here it is the other way round.
+        Interlocked.MemoryBarrier();
+        if (Loop is { Replies: { AnybodyWaits: true } replies }) { replies.Post(); }
+    }
+
+    private long _settledLast;
+
     /// <summary>Less is held than before.</summary>
     public void OnHoldEnded()
     {

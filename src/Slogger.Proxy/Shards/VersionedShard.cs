@@ -125,6 +125,13 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
 
     public long CommittedVersion => Versions.CommittedVersion;
 
+    /// <inheritdoc />
+    public bool HoldsReplies => _options.Replies == ReplyTiming.Committed;
+
+    /// <summary>What a shard alone has durable it keeps. Among others it goes back with them to a recorded cut. A store that follows shows
+    /// what is durable.</summary>
+    public long SettledVersion => IsFollowing ? long.MaxValue : Seat.HasPeers ? CommittedVersion : Versions.DurableVersion;
+
     /// <summary>The recorded cut. Any thread.</summary>
     public WorldPoint RecordedCut => Versions.RecordedCut;
 
@@ -158,6 +165,12 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     {
         Versions.OnCommitAwaited();
         if (Seat.HasPeers) { Cuts?.Recorder.Wake(); }
+    }
+
+    /// <inheritdoc />
+    public void OnReplyAwaited()
+    {
+        if (Seat.HasPeers) { OnCommitAwaited(); } else { Versions.OnReplyAwaited(); }
     }
 
     public virtual void BeforeUnloggedChange()

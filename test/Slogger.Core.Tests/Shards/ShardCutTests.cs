@@ -305,6 +305,29 @@ public class ShardCutTests
     }
 
     [Fact]
+    public void Pace_ARepliesVersionIsAwaited_SyncsFollowAtOnceAndRecordsDoNot()
+    {
+        ShardHarness h = new(syncIntervalUs: 5_000, recordIntervalUs: 50_000);
+        h.CommitAt(2, 310);
+        h.TickAt(3);
+        Marker m = h.Marker;
+        h.Answer(m);
+        Assert.Equal("AppendBoundary", h.Read(m, 900));
+        Assert.Equal("RequestSync", h.Do(e => h.Machine.RepliesAwaited(true, e, new(3))));
+        Assert.Equal("", h.Do(e => h.Machine.RepliesAwaited(true, e, new(3))));
+        Assert.Equal("", h.Durable(3));
+        h.TickAt(4);
+        m = h.Marker;
+        h.Answer(m);
+        Assert.Equal("AppendBoundary RequestSync", h.Read(m, 1500));
+        h.Do(e => h.Machine.RepliesAwaited(false, e, new(3)));
+        h.TickAt(5);
+        m = h.Marker;
+        h.Answer(m);
+        Assert.Equal("AppendBoundary", h.Read(m, 2100));
+    }
+
+    [Fact]
     public void Pace_WhatIsAwaitedIsOpenYet_WhatWasClosedBeforeIsNotInItsWay()
     {
         ShardHarness h = new(syncIntervalUs: 5_000, recordIntervalUs: 50_000);

@@ -57,6 +57,24 @@ public sealed class FootprintTests(BothTransports servers, ITestOutputHelper out
     }
 
     [Theory]
+    [InlineData("GET", 16)]
+    [InlineData("SET", 16)]
+    [InlineData("SET", 1)]
+    [InlineData("EVAL", 16)]
+    public void CommittedReplies_SteadyState_AllocateNothing(string command, int depth)
+    {
+        using var loop = new OwnLoop(servers.Redis, new HeldShard(holdsReplies: true) { RunsByItself = true });
+        using RespConnection client = loop.Connect(), reader = loop.Connect();
+        string[] arguments = command switch
+        {
+            "GET" => ["GET", "key"],
+            "SET" => ["SET", "key", new string('v', 64)],
+            _ => ["EVAL", "return 1", "0"],
+        };
+        Assert.Equal(0, AllocatedBy(loop, client, string.Concat(Enumerable.Repeat(Text(arguments), depth)) + Text("GET", "cold"), depth + 1));
+    }
+
+    [Theory]
     [InlineData(1)]
     [InlineData(16)]
     public void DedicatedPath_SteadyState_AllocatesNothing(int depth)
@@ -136,7 +154,7 @@ public sealed class FootprintTests(BothTransports servers, ITestOutputHelper out
         private readonly AutoResetEvent _answered = new(false);
         private long _allocated;
 
-        public OwnLoop(RedisServer redis)
+        public OwnLoop(RedisServer redis, IShardPort? shard = null)
         {
             _redis = redis;
             var listener = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
@@ -147,7 +165,7 @@ public sealed class FootprintTests(BothTransports servers, ITestOutputHelper out
                 Commit = CommitMode.None };
             IPoller poller = OperatingSystem.IsLinux() ? new EpollPoller() : new SocketPoller();
             _loop = new FrontEndLoop(poller, new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)),
-                new PassThroughShard(options, NullLogger.Instance), new FrontEndLimits());
+                shard ?? new PassThroughShard(options, NullLogger.Instance), new FrontEndLimits());
             _ask = () =>
             {
                 _allocated = GC.GetAllocatedBytesForCurrentThread();
