@@ -302,6 +302,7 @@ internal sealed partial class LogShard
         _cannotContinue = false;
         Versions.Run(start, recorded, streamOffset, storeOffset, isRestarted);
         BeginShipping();
+        _keys.Begin(_log, streamOffset, link.CommandEnd == streamOffset ? link.Database : null);
         link.Start(this);
     }
 
