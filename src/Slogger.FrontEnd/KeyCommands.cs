@@ -53,8 +53,9 @@ internal static class KeyCommands
         KeyForm form = FormOf(client.Argument(0))!;
         if (WhyNot(client, form) is { } refusal) { return client.RefuseCommand(refusal); }
         KeyWrite? write = client.KeyWrite;
-        KeyRequest? request = write?.Request;
-        if (request is null && (request = KeyRequest.Read(client, form, out string? wrong)) is null) { return client.RefuseCommand(wrong!); }
+        string? wrong = null;
+        KeyRequest? request = write?.Request ?? KeyRequest.Read(client, form, out wrong);
+        if (request is null) { return client.RefuseCommand(wrong!); }
         client.UsesDpr = true;
         if (client.Loop.Slots is not null && client.Slots.IsServed(request.Keys) is { } done) { return done; }
         if (!form.HasVersion) { return Run(client, request); }
@@ -71,10 +72,13 @@ internal static class KeyCommands
         {
             return $"ERR SLOGGER {form.Name} would end what this connection watches: send UNWATCH before, or use another connection";
         }
-        if (!client.IsReplying || client.IsSkipping) { return $"ERR SLOGGER {form.Name} needs the reply that CLIENT REPLY has switched off"; }
+        if (!client.IsReplying || client.IsSkipping)
+        {
+            return $"ERR SLOGGER {form.Name} needs the reply that CLIENT REPLY has switched off";
+        }
         return client.Dedicated is { IsSubscribed: true } && client.Protocol == 2
-            ? $"ERR Can't execute '{form.Name.ToLowerInvariant()}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
-                + "this context" : null;
+            ? $"ERR Can't execute '{form.Name.ToLowerInvariant()}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "
+                + "allowed in this context" : null;
     }
 
     // ---- Without a condition ----

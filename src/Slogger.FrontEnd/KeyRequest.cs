@@ -79,12 +79,14 @@ internal sealed class KeyRequest
                 return null;
             }
         }
-        why = end <= first || (end - first) % step != 0 ? $"ERR wrong number of arguments for '{form.Name.ToLowerInvariant()}' command" : null;
+        why = end <= first || (end - first) % step != 0
+            ? $"ERR wrong number of arguments for '{form.Name.ToLowerInvariant()}' command" : null;
         for (int at = first + 1; form.HasVersion && why is null && at < end; at += step)
         {
             if (KeyVersion.TryParse(client.Argument(at), out _)) { continue; }
-            why = $"ERR SLOGGER '{Encoding.Latin1.GetString(client.Argument(at)[..Math.Min(80, client.Argument(at).Length)])
-                .ReplaceLineEndings(" ")}' is no version of a key: it is what DPR.GETV replies, as 1.4711, or 0 for a key that must not exist";
+            ReadOnlySpan<byte> text = client.Argument(at)[..Math.Min(KeyVersion.TextBytesMax, client.Argument(at).Length)];
+            why = $"ERR SLOGGER '{Encoding.Latin1.GetString(text).ReplaceLineEndings(" ")}' is no version of a key: it is what DPR.GETV "
+                + "replies, as 1.4711, or 0 for a key that must not exist";
         }
         return why is null ? new(client, form, end) : null;
     }

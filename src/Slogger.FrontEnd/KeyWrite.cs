@@ -126,8 +126,8 @@ internal sealed class KeyWrite(KeyRequest request)
             if (++_attempts == AttemptsMax)
             {
                 client.KeyWrite = null;
-                client.RefuseCommand($"ERR SLOGGER busy: others have written these keys {AttemptsMax} times while {request.Form.Name} was about "
-                    + "to: nothing was written; try again");
+                client.RefuseCommand($"ERR SLOGGER busy: others have written these keys {AttemptsMax} times while "
+                    + $"{request.Form.Name} was about to: nothing was written; try again");
             }
             client.EndWait();
             return;

@@ -29,10 +29,10 @@ public readonly record struct KeyVersion(WorldLine WorldLine, long Offset, Shard
     {
         version = Missing;
         if (text.SequenceEqual("0"u8)) { return true; }
-        if (!TryNumber(ref text, out long line) || line < 1 || !TryPoint(ref text) || !TryNumber(ref text, out long offset)) { return false; }
+        bool isPlace = TryNumber(ref text, out long line) & line > 0 & TryPoint(ref text) & TryNumber(ref text, out long offset);
         long shard = 0;
-        if (text.Length > 0 && !(TryPoint(ref text) && TryNumber(ref text, out shard) && shard is > 0 and <= int.MaxValue)) { return false; }
-        if (text.Length > 0) { return false; }
+        if (text.Length > 0) { isPlace &= TryPoint(ref text) & TryNumber(ref text, out shard) & shard is > 0 and <= int.MaxValue; }
+        if (!isPlace || text.Length > 0) { return false; }
         version = new(new(line), offset, new((int)shard));
         return true;
     }

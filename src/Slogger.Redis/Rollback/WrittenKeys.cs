@@ -1,6 +1,6 @@
-// Reads a replication stream and notes which keys its effects write. The place of an effect is one more than where it begins: a transaction
-// is one effect, with the SELECT that goes before it. So whoever asks ROLE within MULTI knows the place of what that transaction writes: one
-// more than the offset that ROLE gives, which is the one before the transaction.
+// Reads a replication stream and notes which keys its effects write. The place of an effect is one more than where it begins. A
+// transaction is one effect, with the SELECT that goes before it. So whoever asks ROLE within MULTI knows the place of what that
+// transaction writes: one more than the offset that ROLE gives, which is the one before the transaction.
 //
 // Of a hash whole writes (DEL, PEXPIREAT) count for all fields, writes of fields for those only; for the key both do. Keys that a command
 // only reads (the sources of SUNIONSTORE) count as written: a conditional write of them may be refused needlessly.
@@ -67,7 +67,8 @@ public sealed class WrittenKeys
         return Math.Max(table.Find(hash), table.Find(HashOf(hash, field)));
     }
 
-    private static ulong HashOf(ulong key, ReadOnlySpan<byte> field) => BitOperations.RotateLeft(key, 17) ^ StoreKey.HashOf((int)key, field);
+    private static ulong HashOf(ulong key, ReadOnlySpan<byte> field) =>
+        BitOperations.RotateLeft(key, 17) ^ StoreKey.HashOf((int)key, field);
 
     private void Note(Effect effect)
     {
