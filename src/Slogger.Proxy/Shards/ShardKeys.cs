@@ -20,7 +20,7 @@ namespace Slogger.Proxy.Shards;
 /// <param name="hurry">Has the stream read without a pause.</param>
 internal sealed class ShardKeys(Action<Action> post, Action hurry) : IKeyVersions
 {
-    /// <summary>How many keys are known at least; twice as many at most. Unit: keys, of 43 bytes each at most.</summary>
+    /// <summary>How many keys are known at least; twice as many at most. They take 64 MB, and those of before as much again.</summary>
     public const int KeysMin = 1_500_000;
 
     /// <summary>Bytes of the log, from its end, that are looked through when they are asked for first.</summary>
@@ -92,10 +92,12 @@ internal sealed class ShardKeys(Action<Action> post, Action hurry) : IKeyVersion
         }
         while (bytes.Length > 0)
         {
-            int length = Math.Min(bytes.Length, SliceBytes);
+            int length;
             lock (_lock)
             {
                 if (_stream is not { } stream) { return; }
+                // A large command is looked at from its beginning each time.
+                length = (int)Math.Min(bytes.Length, Math.Max(SliceBytes, stream.End - stream.Position));
                 stream.Read(bytes[..length]);
                 if (_isReady) { Release(stream.Position, isRead: true); }
             }
