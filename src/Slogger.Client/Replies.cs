@@ -3,6 +3,7 @@
 using System.Buffers.Text;
 using System.Collections.Immutable;
 using System.Text;
+using Slogger.Core.Keys;
 using Slogger.Resp;
 
 namespace Slogger.Client;
@@ -58,6 +59,29 @@ internal static class Replies
         return new(summary[0].Integer, summary[1].AsText(), summary[2].AsText(),
             [.. Items(summary[3]).Select(c => Items(c, 2)).Select(c => KeyValuePair.Create(TextOf(c[0]), IntegerOf(c[1])))]);
     };
+
+    public static readonly ReplyConverter<KeyVersion> Version = static (in WireReply r) => VersionOf(r.Payload);
+
+    /// <summary>An array of one pair: a value, which may be missing, and its version.</summary>
+    public static readonly ReplyConverter<Versioned<string?>> VersionedText = static (in WireReply r) =>
+        VersionedOf(r) is var (value, version) ? new(value.AsText(), version) : default;
+
+    /// <summary>The same, as bytes.</summary>
+    public static readonly ReplyConverter<Versioned<byte[]?>> VersionedBytes = static (in WireReply r) =>
+        VersionedOf(r) is var (value, version) ? new(value.Kind == RespKind.Null ? null : value.Bytes.ToArray(), version) : default;
+
+    /// <summary>A pair: 1 if it was done, else 0, and a version.</summary>
+    public static readonly ReplyConverter<ConditionalOutcome> Outcome = static (in WireReply r) =>
+        Items(RespValue.Read(r.Bytes), 2) is var pair ? new(IntegerOf(pair[0]) == 1, VersionOf(pair[1].Bytes.Span)) : default;
+
+    private static (RespValue Value, KeyVersion Version) VersionedOf(in WireReply reply)
+    {
+        ImmutableArray<RespValue> pair = Items(Items(RespValue.Read(reply.Bytes), 1)[0], 2);
+        return (pair[0], VersionOf(pair[1].Bytes.Span));
+    }
+
+    private static KeyVersion VersionOf(ReadOnlySpan<byte> text) => KeyVersion.TryParse(text, out KeyVersion version) ? version
+        : throw new InvalidDataException("A reply holds a text where the version of a key was expected.");
 
     private static StreamEntry[] EntriesOf(ImmutableArray<RespValue> entries) =>
         [.. entries.Select(e => Items(e, 2)).Select(e => new StreamEntry(TextOf(e[0]), PairsOf(Items(e[1]))))];

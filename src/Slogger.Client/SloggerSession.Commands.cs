@@ -220,7 +220,7 @@ public sealed partial class SloggerSession
         return task;
     }
 
-    private static long Milliseconds(TimeSpan time)
+    internal static long Milliseconds(TimeSpan time)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(time, TimeSpan.FromMilliseconds(1));
         return (long)time.TotalMilliseconds;

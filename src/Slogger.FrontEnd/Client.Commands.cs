@@ -186,7 +186,32 @@ internal sealed unsafe partial class Client
     }
 
     /// <summary>The request is done with.</summary>
-    public void ConsumeRequest() => _input.Consume((nint)_requestBytes);
+    public void ConsumeRequest()
+    {
+        if (_keyWrite is not null) { GiveUpKeyWrite(); }
+        _input.Consume((nint)_requestBytes);
+    }
+
+    private KeyWrite? _keyWrite;
+
+    /// <summary>The conditional write at the head of the input, once its keys are watched.</summary>
+    public KeyWrite? KeyWrite
+    {
+        get => _keyWrite;
+        set => _keyWrite = value;
+    }
+
+    // It was refused when it was looked at again.
+    private void GiveUpKeyWrite()
+    {
+        if (_keyWrite!.Upstream is { IsClosed: false } upstream && upstream == Dedicated)
+        {
+            upstream.Write(InternalRequest.Unwatch, inexact: true);
+            upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
+            _loop.CountInternal("unwatch");
+        }
+        _keyWrite = null;
+    }
 
     /// <summary>Whether the proxy may answer: nothing that comes first is owed. If not, that is waited for.</summary>
     public bool MayAnswer()

@@ -113,6 +113,8 @@ internal sealed unsafe partial class Client
     {
         if (upstream != Dedicated || IsClosed) { return; }
         Dedicated = null;
+        // Nothing is watched any more: its request, if that is still to be answered, begins anew.
+        _keyWrite = null;
         _transaction.ConnectionLost();
         GiveUpReset();
         // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.

@@ -11,7 +11,7 @@ internal sealed unsafe partial class Client
 
     // Not what the client asked for, but what the proxy needs for its answer.
     private static bool IsUncounted(ReplyKind kind) =>
-        kind is ReplyKind.Uncounted or ReplyKind.Exec;
+        kind is ReplyKind.Uncounted or ReplyKind.Exec or ReplyKind.Inner or ReplyKind.Conditional;
 
     /// <summary>It knows of versions: it has asked of them.</summary>
     public bool UsesDpr { get; set; }
@@ -43,8 +43,9 @@ internal sealed unsafe partial class Client
     public void OnAnswered(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
     {
         if (upstream.Exclusive is null) { _sharing.InFlight -= count; }
-        if (_progress is null || IsUncounted(kind)) { return; }
+        if (_progress is null || (IsUncounted(kind) && kind != ReplyKind.Conditional)) { return; }
         if (inexact) { _loop.Gate.MarkBusy(); }
+        if (kind == ReplyKind.Conditional) { CountConditional(upstream, version, inexact); }
         if (IsStreaming && upstream.InFlight == 0)
         {
             // Redis refused the large request before its end, and hangs up: it counts as forwarded all the same.
@@ -53,6 +54,14 @@ internal sealed unsafe partial class Client
         }
         _progress.OnAnswered(count, _loop.Gate.Open);
         if (IsInBatch) { _batches!.OnAnswered(count, inexact ? _loop.Gate.Open : new VersionNumber(version), inexact); }
+    }
+
+    // It has turned out to be an operation. Nothing of this client was forwarded behind it.
+    private void CountConditional(Upstream upstream, long version, bool inexact)
+    {
+        if (inexact) { _progress!.OnForwardedOpenEnded(1, _keyWrite!.SentAt); }
+        else { _progress!.OnForwarded(1, new VersionNumber(version)); }
+        if (BatchLeft > 0) { _batches!.OnForwarded(upstream, 1); }
     }
 
     /// <summary>What was to be one version is known by two bounds only.</summary>
@@ -87,7 +96,7 @@ internal sealed unsafe partial class Client
     public bool IsBatchReleased() => IsClosed || _waiting != Waiting.Batch || _batches!.IsReleased();
 
     /// <summary>Replies were looked at, and are yet to be given out.</summary>
-    public bool IsReplyPutOff => _waiting is Waiting.Reply or Waiting.Checkpoint;
+    public bool IsReplyPutOff => _waiting is Waiting.Reply or Waiting.Checkpoint or Waiting.Stream;
 
     /// <summary>What the connection is in that a batch cannot be part of; null: nothing.</summary>
     public string? WhyNoBatch()

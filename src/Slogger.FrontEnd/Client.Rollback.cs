@@ -126,6 +126,13 @@ internal sealed unsafe partial class Client
             LoseReplies();
             return;
         }
+        // Its request is looked at again, or another reply is its answer.
+        if (kind == ReplyKind.Inner) { return; }
+        if (kind == ReplyKind.Conditional)
+        {
+            _progress!.OnForwardedOpenEnded(1, _keyWrite!.SentAt);
+            ConsumeRequest();
+        }
         Rollback.Owe(count);
         _waiting = Waiting.Verdict;
         _verdictDue = _loop.Now + VerdictMicroseconds;

@@ -64,6 +64,9 @@ internal enum Waiting : byte
     /// <summary>That its next request is not held any more.</summary>
     Held,
 
+    /// <summary>That the replication stream is read up to an answer that is here.</summary>
+    Stream,
+
     /// <summary>What Redis says of itself, by which it is judged whether a change would cut the proxy off.</summary>
     Facts,
 }
@@ -323,7 +326,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         {
             case Waiting.Drain when !IsDrained:
             case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch
-                or Waiting.Slot or Waiting.Held or Waiting.Facts:
+                or Waiting.Slot or Waiting.Held or Waiting.Facts or Waiting.Stream:
                 return;
             case Waiting.Room when Shared is not null && _loop.Sharing.IsFull:
                 _loop.WaitFor(Waiting.Room, this);

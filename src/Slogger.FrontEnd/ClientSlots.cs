@@ -54,6 +54,23 @@ internal sealed class ClientSlots(FrontEndLoop loop, Client client)
         return null;
     }
 
+    /// <summary>Whether this shard serves these keys. The same as of a request's.</summary>
+    public bool? IsServed(IReadOnlyList<byte[]> keys)
+    {
+        ShardSlots slots = loop.Slots!;
+        HashSlot slot = slots.Partitions.Of(keys[0]);
+        for (int i = 1; i < keys.Count; i++)
+        {
+            if (slots.Partitions.Of(keys[i]) != slot) { return client.RefuseCommand(CrossSlot); }
+        }
+        if (slots.IsWithheld(slot))
+        {
+            client.Wait(Waiting.Slot);
+            return false;
+        }
+        return slots.Table.Owns(slot) ? null : client.RefuseCommand(slots.Redirection(slot));
+    }
+
     /// <summary>Answers a special request that is to be treated differently among several shards.</summary>
     /// <returns><c>null</c>: it is not. Else what the caller then returns.</returns>
     public bool? Handle(CommandKind kind)

@@ -46,6 +46,9 @@ internal enum CommandKind : byte
     /// <summary>The header of a session's batch.</summary>
     Batch,
 
+    /// <summary>Reads or writes keys by their versions.</summary>
+    Keys,
+
     /// <summary>Another proxy of the cluster introduces itself.</summary>
     Peer,
 

@@ -54,7 +54,14 @@ internal enum ReplyKind : byte
     /// <summary>Not of what the client asked for, but of what the proxy needs for its answer: no operation of the client's.</summary>
     Uncounted,
 
-    /// <summary>The same, of what follows a transaction that may have changed the connection. If it is lost nobody knows where the client
+    /// <summary>The same, where another reply is the answer, or the request is looked at again: if it is lost nothing is owed.</summary>
+    Inner,
+
+    /// <summary>Of a transaction that is done if nobody has touched the keys it watches: if it was not done (nil), the request is not answered
+    /// yet, and no operation.</summary>
+    Conditional,
+
+    /// <summary>As Uncounted, of what follows a transaction that may have changed the connection. If it is lost nobody knows where the client
     /// stands.</summary>
     Exec,
 

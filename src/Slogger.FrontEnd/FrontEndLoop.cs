@@ -9,6 +9,7 @@ using System.Net.Sockets;
 using System.Runtime.InteropServices;
 using Slogger.Core.Shards;
 using Slogger.FrontEnd.Transports;
+using Slogger.Resp;
 
 namespace Slogger.FrontEnd;
 
@@ -121,6 +122,9 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     public HashSet<Client> Clients { get; } = [];
 
     public List<(int Offset, int Length)> Arguments { get; } = [];
+
+    /// <summary>For requests and replies that handlers make; used until it is used next.</summary>
+    public RequestWriter Writer { get; } = new();
 
     /// <summary>The shared upstream; see <see cref="SharedUpstream.Upstream"/>.</summary>
     public Upstream? Shared => Sharing.Upstream;

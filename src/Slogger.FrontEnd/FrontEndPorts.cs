@@ -85,6 +85,9 @@ internal interface IShardPort : IVersionSource
     /// <summary>What decides about batches; <c>null</c> without versions.</summary>
     IBatchPort? Batches => null;
 
+    /// <summary>The versions of keys; <c>null</c> where there is no stream that tells them.</summary>
+    IKeyVersions? Keys => null;
+
     /// <summary>The text of DPR.INFO and of INFO's section.</summary>
     string InfoText(FrontEndLoop loop);
 

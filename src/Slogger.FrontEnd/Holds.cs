@@ -58,8 +58,8 @@ internal sealed class HeldClients(FrontEndLoop loop)
         ReadOnlySpan<byte> name = line.Slice(newline + 1, length);
         return loop.Shard.Hold switch
         {
-            Hold.Writes => loop.Catalog.MayWrite(name),
-            Hold.All => !(name.Length > QuestionPrefix.Length && Ascii.EqualsIgnoreCase(name[..QuestionPrefix.Length], QuestionPrefix))
+            Hold.Writes => loop.Catalog.MayWrite(name) || KeyCommands.MayWrite(name),
+            Hold.All => KeyCommands.Has(name) || !(name.Length > QuestionPrefix.Length && Ascii.EqualsIgnoreCase(name[..QuestionPrefix.Length], QuestionPrefix))
                 || Ascii.EqualsIgnoreCase(name, "DPR.BATCH"u8),
             _ => false,
         };

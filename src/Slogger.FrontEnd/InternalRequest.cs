@@ -8,6 +8,14 @@ namespace Slogger.FrontEnd;
 /// <summary>Builds the front end's own requests.</summary>
 internal static class InternalRequest
 {
+    public static ReadOnlySpan<byte> Role => "*1\r\n$4\r\nrOLE\r\n"u8;
+
+    public static ReadOnlySpan<byte> MultiRole => "*1\r\n$5\r\nmULTI\r\n*1\r\n$4\r\nrOLE\r\n"u8;
+
+    public static ReadOnlySpan<byte> Exec => "*1\r\n$4\r\neXEC\r\n"u8;
+
+    public static ReadOnlySpan<byte> Unwatch => "*1\r\n$7\r\nuNWATCH\r\n"u8;
+
     public static ReadOnlySpan<byte> NoEvict => "*3\r\n$6\r\ncLIENT\r\n$8\r\nNO-EVICT\r\n$2\r\nON\r\n"u8;
 
     public static ReadOnlySpan<byte> ClientList => "*2\r\n$6\r\ncLIENT\r\n$4\r\nLIST\r\n"u8;

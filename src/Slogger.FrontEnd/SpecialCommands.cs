@@ -107,6 +107,11 @@ internal static class SpecialCommands
             RefuseAtBackup = CommitCommands.AskAtBackup,
             IgnoresNotice = CommitCommands.IgnoresNotice,
         },
+        new(CommandKind.Keys, KeyCommands.Names, KeyCommands.Handle)
+        {
+            Queue = KeyCommands.Handle,
+            RefuseAtBackup = static _ => "ERR SLOGGER this site is a backup: versions of keys are known at the primary",
+        },
         new(CommandKind.WaitAof, "WAITAOF", CommitCommands.WaitAof)
         {
             Queue = CommitCommands.WaitAof, RefuseInBatch = SpecialCommand.NotInBatch, RefuseAtBackup = CommitCommands.NothingCommitted,

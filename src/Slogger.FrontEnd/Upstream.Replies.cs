@@ -339,7 +339,10 @@ internal sealed unsafe partial class Upstream
         }
         if (e.Client is { } client)
         {
-            client.OnAnswered(this, 1, e.Kind, e.Version, e.Inexact);
+            if (e.Kind != ReplyKind.Conditional || !KeyWrite.IsUndone(reply))
+            {
+                client.OnAnswered(this, 1, e.Kind, e.Version, e.Inexact);
+            }
             bool skipping = client.IsSkipping;
             client.OnHandled(this, e, reply);
             // A change of the mode says itself what comes next.

@@ -304,6 +304,7 @@ internal sealed partial class LogShard
         Versions.Run(start, recorded, streamOffset, storeOffset, isRestarted);
         BeginShipping();
         _lead?.Begin();
+        _keys.Begin(_log, streamOffset, link.CommandEnd == streamOffset ? link.Database : null);
         link.Start(this);
     }
 

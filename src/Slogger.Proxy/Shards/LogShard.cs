@@ -2,7 +2,8 @@
 // when the version log has the stream up to there, and committed when the cut is recorded. Here is the way of a version to the disk:
 // stream, log, sync. LogShard.Recovery restores the store, LogShard.Rollback takes back what lies above a branch, LogShard.Site is what
 // another site takes. What has a state of its own is a part, beside it: LogSyncer; Checkpointer keeps restores short; UnloggedChanges
-// looks after changes that the stream does not carry; BackupShipping ships the log; RollbackIndexes; SessionMarks.
+// looks after changes that the stream does not carry; BackupShipping ships the log; RollbackIndexes; SessionMarks;
+// ShardKeys.
 //
 // The log is appended to by the replication link's thread (bytes) and under the machine's lock (boundaries), synced by a
 // thread of its own, changed by recoveries. _logLock serialises whoever appends, begins and trims; it may be taken while
@@ -33,6 +34,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private readonly MarkerCodec _markers;
     private readonly byte[] _channelBytes;
     private readonly SessionMarks _marks;
+    private readonly ShardKeys _keys;
     private VersionLog _log = null!;
     private LogSyncer _syncer = null!;
     private ReplicationLink? _link;
@@ -47,10 +49,13 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         _markers = new MarkerCodec(MarkerSecret.LoadOrCreate(options.DataDirectory));
         _marks = new SessionMarks(_markers);
+        _keys = new ShardKeys(Access.Post, () => _link?.Hurry());
         _channelBytes = System.Text.Encoding.ASCII.GetBytes(_markers.Channel);
     }
 
     public override string MarkerChannel => _markers.Channel;
+
+    public override IKeyVersions Keys => _keys;
 
     internal override string ModeName => "log";
 
@@ -165,7 +170,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         }
         _shipping?.Wake();
         _lead?.Wake();
-        Moves.OnBytes(bytes, endsCommand: startOffset + bytes.Length <= _link!.CommandEnd);
+        _keys.OnBytes(bytes, startOffset, _link!.CommandEnd, _link.Database);
+        Moves.OnBytes(bytes, endsCommand: startOffset + bytes.Length <= _link.CommandEnd);
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
         if (!IsOwnTraffic(bytes)) { Versions.MarkChanged(); }
     }
@@ -204,6 +210,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     void IStreamSink.OnClosed(LinkClosed reason)
     {
         Versions.Detached();
+        _keys.OnEnded();
         Moves.OnStreamEnded();
         // What the shard itself has ended says nothing of the store.
         if (reason.Problem != RedisProblem.Cancelled) { Lifetime.Suspect($"the replication link ended: {reason.Message}"); }

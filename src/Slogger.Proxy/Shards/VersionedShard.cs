@@ -149,6 +149,9 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     /// <inheritdoc />
     public IBatchPort Batches => SessionBatches;
 
+    /// <inheritdoc />
+    public virtual IKeyVersions? Keys => null;
+
     public long MicrosecondsToNextTick() => Versions.MicrosecondsToNextTick();
 
     public bool NeedsMarker => Versions.NeedsMarker;

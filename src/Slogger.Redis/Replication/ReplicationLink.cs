@@ -139,6 +139,10 @@ public sealed class ReplicationLink : IDisposable
     /// <summary>The last end of a command that has been read, in bytes of history. For the sink, during its calls.</summary>
     public long CommandEnd => _scanner?.CommandStart ?? 0;
 
+    /// <summary>The database selected at <see cref="CommandEnd"/>; null: that is within a transaction. For the sink, during its calls, and
+    /// before <see cref="Start"/>.</summary>
+    public int? Database => _scanner is { InTransaction: false } scanner ? scanner.Database : null;
+
     /// <summary>Where the stream stands, to resume from in another link. Only after <see cref="Completion"/>.</summary>
     public StreamScanner? Position => _scanner;
 

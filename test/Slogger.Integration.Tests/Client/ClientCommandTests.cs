@@ -1,6 +1,7 @@
 // The typed commands of Slogger.Client against three running shards: what each answers, where there is something and where there is not.
 using System.Globalization;
 using Slogger.Client;
+using Slogger.Core.Keys;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Wire;
 
@@ -53,6 +54,59 @@ public sealed class ClientCommandTests(ClientCluster cluster) : IClassFixture<Cl
         Assert.Equal(4, await Of(_session.HashIncrementAsync(_key, "n", -2)));
         Assert.Equal(4.5, await Of(_session.HashIncrementAsync(_key, "n", 0.5)));
         Assert.Equal(2, await Of(_session.HashDeleteAsync(_key, ["a", "b", "none"])));
+    }
+
+    // At whichever shard a key is: its name decides.
+    [Fact]
+    public async Task VersionsOfKeys_AreKeptAtEveryShard()
+    {
+        for (int i = 0; i < 12; i++)
+        {
+            string key = $"{_key}:{i}";
+            Versioned<string?> missing = await Of(_session.GetVersionedAsync(key));
+            Assert.Null(missing.Value);
+            ConditionalOutcome first = await Of(_session.PutIfAsync(key, KeyVersion.Missing, "grüße"));
+            Assert.True(first.IsDone);
+            Assert.Equal(new Versioned<string?>("grüße", first.Version), await Of(_session.GetVersionedAsync(key)));
+            Assert.Equal(first.Version, KeyVersion.Parse(first.Version.ToString()));
+            Assert.Equal(new ConditionalOutcome(false, first.Version), await Of(_session.PutIfAsync(key, missing.Version, "x")));
+            Assert.Equal(new ConditionalOutcome(false, first.Version), await Of(_session.DeleteIfAsync(key, KeyVersion.Missing)));
+            ConditionalOutcome second = await Of(_session.PutIfAsync(key, first.Version, new byte[] { 0, 255 }, TimeSpan.FromMinutes(1)));
+            Assert.True(second.IsDone);
+            Assert.Equal([0, 255], (await Of(_session.GetVersionedBytesAsync(key))).Value);
+            KeyVersion third = await Of(_session.PutVersionedAsync(key, 3));
+            Assert.False((await Of(_session.DeleteIfAsync(key, second.Version))).IsDone);
+            Assert.True((await Of(_session.DeleteIfAsync(key, third))).IsDone);
+            Assert.False(await Of(_session.ExistsAsync(key)));
+            KeyVersion deleted = await Of(_session.DeleteVersionedAsync(key));
+            ConditionalOutcome field = await Of(_session.HashPutIfAsync(key, "f", deleted, "1"));
+            Assert.True(field.IsDone);
+            Assert.Equal(new Versioned<string?>("1", field.Version), await Of(_session.HashGetVersionedAsync(key, "f")));
+            Assert.False((await Of(_session.HashDeleteIfAsync(key, "f", KeyVersion.Missing))).IsDone);
+            Assert.True((await Of(_session.HashDeleteIfAsync(key, "f", field.Version))).IsDone);
+        }
+        await _session.WaitForCommitAsync();
+    }
+
+    // Many at once share batches.
+    [Fact]
+    public async Task ConditionalPuts_OfManyAtOnce_LoseNoIncrement()
+    {
+        const int Workers = 8, Each = 40;
+        await Task.WhenAll(Enumerable.Range(0, Workers).Select(async worker =>
+        {
+            await using SloggerSession session = _client.OpenSession();
+            for (int done = 0; done < Each;)
+            {
+                string key = $"{_key}:{(worker + done) % 4}";
+                Versioned<string?> read = await Of(session.GetVersionedAsync(key));
+                ConditionalOutcome put = await Of(session.PutIfAsync(key, read.Version, long.Parse(read.Value ?? "0", null) + 1));
+                if (put.IsDone) { done++; }
+            }
+        }));
+        long sum = 0;
+        for (int i = 0; i < 4; i++) { sum += long.Parse(await Of(_session.GetAsync($"{_key}:{i}")) ?? "0", null); }
+        Assert.Equal(Workers * Each, sum);
     }
 
     [Fact]

@@ -51,6 +51,26 @@ public sealed class SlotTests(SlotServers servers, ITestOutputHelper output) : I
         }
     }
 
+    // In the first shard's slots are b and c.
+    [Theory]
+    [InlineData("DPR.GETV b", "*1\r\n*2\r\n$-1\r\n")]
+    [InlineData("DPR.GETV b {b}2", "*2\r\n*2\r\n$-1\r\n")]
+    [InlineData("DPR.GETV a", "-MOVED 15495 127.0.0.1:port1\r\n")]
+    [InlineData("DPR.GETV b c", "-CROSSSLOT Keys in request don't hash to the same slot\r\n")]
+    [InlineData("DPR.CPUT b 0 1", "*2\r\n:1\r\n")]
+    [InlineData("DPR.CPUT a 0 1", "-MOVED 15495 127.0.0.1:port1\r\n")]
+    [InlineData("DPR.CPUT b 0 1 a 0 1", "-CROSSSLOT Keys in request don't hash to the same slot\r\n")]
+    [InlineData("DPR.HCPUT a f 0 1", "-MOVED 15495 127.0.0.1:port1\r\n")]
+    [InlineData("DPR.HCPUT b a 0 1", "*2\r\n:1\r\n")]
+    [InlineData("DPR.DELV a d", "-CROSSSLOT Keys in request don't hash to the same slot\r\n")]
+    public void VersionsOfKeys_AreServedForSlotsOfThisShard(string request, string reply)
+    {
+        servers.Clear();
+        using RespConnection client = RespConnection.To(servers.FirstPort(node: false));
+        Assert.StartsWith(reply, servers.Named(client.Call(request.Split(' '))));
+        if (reply[0] == '-') { Assert.Equal(":0\r\n", client.Call("DBSIZE")); }
+    }
+
     [Fact]
     public void Greeting_AmongShards_SaysThatItIsACluster()
     {
