@@ -131,6 +131,8 @@ public static class ServeOptionsReader
             OutputMemoryLimitBytes = reader.Value("output-memory-limit", AnySize,
                 Math.Max(defaults.OutputMemoryLimitBytes, options.ClientOutputLimitBytes)),
         };
+        // Nobody is to be told of what the next leader may not have.
+        if (options.Cohort is not null && !reader.IsGiven("replies")) { options = options with { Replies = ReplyTiming.Committed }; }
         if (!reader.IsGiven("checkpoint-every"))
         {
             options = options with { CheckpointEveryBytes = Math.Max(

@@ -22,6 +22,7 @@ internal sealed class CohortLead : ICohortLead
     private readonly ICohort _cohort;
     private readonly VersionLog _log;
     private readonly Action<WorldPoint> _committed;
+    private readonly Action _heard;
     private readonly Target[] _targets;
     private readonly Leader _leader;                // under the lock
     private readonly Lock _lock = new();
@@ -37,11 +38,12 @@ internal sealed class CohortLead : ICohortLead
     /// <param name="dumps">What a follower is given that lacks what the log rests on.</param>
     /// <param name="shard">Is asked, and told.</param>
     /// <param name="committed">Is told what is committed.</param>
+    /// <param name="heard">Is told that there is a lease again.</param>
     /// <param name="report">For people.</param>
     public CohortLead(ServeOptions options, Reign reign, ICohort cohort, VersionLog log, RedisDumps dumps, IShippingShard shard,
-        Action<WorldPoint> committed, ILogger report)
+        Action<WorldPoint> committed, Action heard, ILogger report)
     {
-        (Reign, _cohort, _log, _committed) = (reign, cohort, log, committed);
+        (Reign, _cohort, _log, _committed, _heard) = (reign, cohort, log, committed, heard);
         CohortOptions own = cohort.Options;
         _leader = new(own.Node, reign, own.Voters, (long)own.Lease.TotalMicroseconds, LeaseClock.NowUs);
         _untilUs = _leader.Lease.UntilUs;
@@ -77,11 +79,22 @@ internal sealed class CohortLead : ICohortLead
 
     public void Echoed(NodeName node, long sentUs)
     {
+        bool isHeard;
         lock (_lock)
         {
-            _leader.Lease.Echoed(node, sentUs, LeaseClock.NowUs);
-            Volatile.Write(ref _untilUs, _leader.Lease.UntilUs);
+            long nowUs = LeaseClock.NowUs;
+            _leader.Lease.Echoed(node, sentUs, nowUs);
+            isHeard = Renew(nowUs);
         }
+        if (isHeard) { _heard(); }
+    }
+
+    // Under the lock. Whether there was none before.
+    private bool Renew(long nowUs)
+    {
+        bool isNew = nowUs >= _untilUs && nowUs < _leader.Lease.UntilUs;
+        Volatile.Write(ref _untilUs, _leader.Lease.UntilUs);
+        return isNew;
     }
 
     /// <summary>Ships, now that the log has the reign's record. The control task.</summary>
@@ -129,13 +142,15 @@ internal sealed class CohortLead : ICohortLead
 
     private void Replied(NodeName node, ShipReply reply)
     {
-        bool hasGrown;
+        bool hasGrown, isHeard;
         lock (_lock)
         {
-            hasGrown = _leader.Replied(node, reply, LeaseClock.NowUs);
-            Volatile.Write(ref _untilUs, _leader.Lease.UntilUs);
+            long nowUs = LeaseClock.NowUs;
+            hasGrown = _leader.Replied(node, reply, nowUs);
+            isHeard = Renew(nowUs);
         }
         if (hasGrown) { Tell(); }
+        if (isHeard) { _heard(); }
     }
 
     /// <summary>A follower: its shipper, and how much of the log is kept for it.</summary>

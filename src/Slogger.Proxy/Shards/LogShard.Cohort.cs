@@ -22,7 +22,7 @@ internal sealed partial class LogShard : ICohortShard
     void ICohortShard.BeginReign(Reign reign)
     {
         if (!_log.IsEmpty) { lock (_logLock) { _log.BeginReign(reign); } }
-        _lead = new(_options, reign, Cohort!, _log, _dumps, this, Versions.OnDurable, _report);
+        _lead = new(_options, reign, Cohort!, _log, _dumps, this, Versions.OnDurable, Access.WakeSilent, _report);
         if (!_log.IsEmpty) { _lead.Begin(); }
     }
 
@@ -34,6 +34,9 @@ internal sealed partial class LogShard : ICohortShard
         Lifetime.KeepsStore = true;
         Fail(ProxyExit.Failed(NoLeaderText));
     }
+
+    /// <inheritdoc />
+    public override bool MaySpeak => _lead is not { } lead || lead.MaySpeak;
 
     // The reign of what it appends; none without a cohort.
     private Reign OwnReign => _lead?.Reign ?? Reign.None;

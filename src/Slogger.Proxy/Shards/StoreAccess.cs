@@ -134,6 +134,12 @@ internal sealed class StoreAccess(VersionedShard shard)
 
     private long _settledLast;
 
+    /// <summary>What was read may be told again (<see cref="IShardPort.MaySpeak"/>). Any thread.</summary>
+    public void WakeSilent()
+    {
+        if (Loop is { Replies: { AnybodyWaits: true } replies }) { replies.Post(); }
+    }
+
     /// <summary>Less is held than before.</summary>
     public void OnHoldEnded()
     {
