@@ -53,6 +53,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private Task _leading = Task.CompletedTask;
     private long _beatUs;
     private readonly Dictionary<NodeName, int> _beatsUnderWay = [];
+    private readonly Dictionary<NodeName, string> _refusals = [];
     private long _sinceUs;
     private volatile NodeState _state = new(ElectionState.Follows, default, null);
 
@@ -295,11 +296,20 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             Vote vote = CohortWire.FromWire(node, reply);
             Post(() => _election!.Voted(NowUs, vote, View));
         }
-        catch (RpcException)
+        catch (RpcException e)
         {
             // It has no vote, then.
+            if (e.Code == StatusCode.FailedPrecondition) { SayRefused(node, e.Detail); }
         }
     }
+
+    // What a person has to put right.
+    private void SayRefused(NodeName node, string why) => Post(() =>
+    {
+        if (_refusals.GetValueOrDefault(node) == why) { return; }
+        _refusals[node] = why;
+        _report.Error($"shard {_options.Shard}: node {node} refuses this one: {why}");
+    });
 
     // The node's thread beats itself: a leader whose node does nothing any more is none.
     private void Beat()
@@ -322,9 +332,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             if (reply.Promised > reign.Number) { Refused(new(reply.Promised)); }
             else if (!reply.Learns) { _shard!.Cohort!.Lead?.Echoed(node, sentUs); }
         }
-        catch (RpcException)
+        catch (RpcException e)
         {
-            // Nobody has heard it.
+            if (e.Code == StatusCode.FailedPrecondition) { SayRefused(node, e.Detail); }
         }
         Post(() => _beatsUnderWay[node]--);
     }
