@@ -41,7 +41,6 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private readonly BlockingCollection<Action> _inputs = [];
     private readonly CancellationTokenSource _ending = new();
     private readonly Dictionary<NodeName, GrpcChannel> _channels = [];
-    private readonly List<GrpcShipConnector> _ways = [];
     private readonly List<(NodeName, IShipConnector)> _others = [];
     private Thread? _thread;
     private GrpcServer? _server;
@@ -66,11 +65,10 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _times = new() { LeaseUs = (long)Options.Lease.TotalMicroseconds };
         foreach (CohortMember member in Options.Members.Where(m => m.Node != Options.Node))
         {
-            _channels[member.Node] = credentials.Open(member.Address);
-            var way = new GrpcShipConnector(member.Address.Host!, member.Address.Port, credentials.Channel, ShipTerms.Of(options),
-                isGzip: false);
-            _ways.Add(way);
-            _others.Add((member.Node, way));
+            // One connection for both: when a log is to be shipped it is there.
+            GrpcChannel channel = _channels[member.Node] = credentials.Open(member.Address);
+            _others.Add((member.Node, new GrpcShipConnector(channel, $"{member.Node}, at {member.Address}", ShipTerms.Of(options),
+                isGzip: false)));
         }
     }
 
@@ -145,7 +143,6 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _isStopping = true;
         await StopAsync().ConfigureAwait(false);
         foreach (GrpcChannel channel in _channels.Values) { channel.Dispose(); }
-        foreach (GrpcShipConnector way in _ways) { way.Dispose(); }
         _ending.Dispose();
         _inputs.Dispose();
     }
