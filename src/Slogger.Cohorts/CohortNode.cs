@@ -50,6 +50,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private FollowedLife? _life;        // null: it leads
     private Vote? _vote;                // the answer to what was asked
     private Task _leading = Task.CompletedTask;
+    private Task _handing = Task.CompletedTask;      // another node is asked to lead
     private long _beatUs;
     private readonly Dictionary<NodeName, int> _beatsUnderWay = [];
     private readonly Dictionary<NodeName, string> _refusals = [];
@@ -152,6 +153,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private async Task StopAsync()
     {
         if (_ending.IsCancellationRequested) { return; }
+        await _handing.ConfigureAwait(false);
         await _ending.CancelAsync().ConfigureAwait(false);
         await _leading.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         if (_server is { } server) { await server.DisposeAsync().ConfigureAwait(false); }
@@ -262,7 +264,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
                     _vote = vote.Vote;
                     break;
                 case ElectionEffect.SendLead lead:
-                    _ = SendLeadAsync(lead.To, lead.Lead);
+                    _handing = SendLeadAsync(lead.To, lead.Lead);
                     break;
                 case ElectionEffect.Begin begin:
                     Begin(begin.Reign);
@@ -351,7 +353,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         try
         {
             await _channels[to].CallAsync(CohortMethods.Lead, new() { From = CohortWire.Of(_options), Ends = lead.Ends.Number },
-                new() { Timeout = TimeSpan.FromMicroseconds(_times.LeaseUs), Cancellation = _ending.Token }).ConfigureAwait(false);
+                new() { Timeout = TimeSpan.FromMicroseconds(_times.LeaseUs) }).ConfigureAwait(false);
         }
         catch (RpcException e)
         {
