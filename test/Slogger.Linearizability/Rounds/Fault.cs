@@ -49,10 +49,12 @@ internal sealed class Fault(FaultKind kind, TimeSpan begins, TimeSpan lasts, Ran
     /// <param name="within">When the last one is mended.</param>
     public static IReadOnlyList<Fault> Choose(NodeSystem system, Random random, TimeSpan within)
     {
-        int count = random.Next(2) + 1;
+        int count = random.Next(2) + 1, emptied = 0;
         return [.. Enumerable.Range(0, count).Select(_ =>
         {
             var kind = system.Faults[random.Next(system.Faults.Count)];
+            // No system of three stands the loss of two disks.
+            if (kind == FaultKind.EmptyDisk && emptied++ > 0) { kind = FaultKind.Kill; }
             var begins = within * (0.1 + (0.4 * random.NextDouble()));
             double longest = Math.Min(5, (within - begins).TotalSeconds), shortest = kind is FaultKind.Pause ? 0.05 : 0;
             // Short ones as often as long ones.

@@ -1,0 +1,74 @@
+// A shard's cohort: three nodes, each a `slogger serve` with a Redis that it runs. It has to stand every fault, and two of them at once.
+using System.Globalization;
+using Slogger.Integration.Tests.Processes;
+
+namespace Slogger.Linearizability.Rounds;
+
+internal sealed class CohortSystem : NodeSystem
+{
+    private const int Port = 7379, NodePort = 7479;
+
+    public override int Nodes => 3;
+
+    public override IReadOnlyList<FaultKind> Faults => Enum.GetValues<FaultKind>();
+
+    public override IMasterFinder FinderOf(int client) =>
+        new RoleFinder([.. Enumerable.Range(1, Nodes).Select(n => Network.Endpoint(n, Port))]);
+
+    // Before all of them follow one that is lost may be needed.
+    public override async Task ReadyAsync()
+    {
+        await MasterFinder.WaitAsync(FinderOf(0));
+        await Eventually.AsyncTrue("two nodes follow", MasterFinder.StartLimit, async () =>
+        {
+            int follow = 0;
+            for (int node = 1; node <= Nodes; node++) { follow += await FollowsAsync(node) ? 1 : 0; }
+            return follow == Nodes - 1;
+        });
+    }
+
+    protected override string DataOf(int node) => Path.Combine(Disk(node), "data");
+
+    protected override void Furnish(int node)
+    {
+        // What sets the clock stops a redis-server.
+        File.WriteAllText(Launcher(node), $"#!/bin/sh\nexec env -u LD_PRELOAD {RedisProcess.Executable} \"$@\"\n");
+        if (OperatingSystem.IsLinux()) { File.SetUnixFileMode(Launcher(node), UnixFileMode.UserRead | UnixFileMode.UserExecute); }
+        File.WriteAllText(SecretOf(node), "a-secret-of-the-nodes\n");
+        if (node != 1) { return; }
+        foreach (string file in Directory.GetFiles(Path.GetDirectoryName(Metadata)!, Path.GetFileName(Metadata) + "*")) { File.Delete(file); }
+    }
+
+    protected override IEnumerable<NodeProcess> ProcessesOf(int node) =>
+    [
+        new("slogger", "dotnet", ProxyProcess.Executable, "serve", "--listen", Network.Endpoint(node, Port).ToString(),
+            "--data", DataOf(node), "--redis-server", Launcher(node), "--metadata", "sqlite:" + Metadata, "--version-interval", "1ms",
+            "--site-secret-file", SecretOf(node), "--node", NameOf(node), "--cohort",
+            string.Join(',', Enumerable.Range(1, Nodes).Select(n => $"{NameOf(n)}={Network.Endpoint(n, NodePort)}")))
+        { HasOwnClock = true },
+    ];
+
+    // It can be brought to versions: its store has been loaded.
+    private static async Task<bool> FollowsAsync(int node)
+    {
+        try
+        {
+            using var client = await MasterFinder.ConnectAsync(Network.Endpoint(node, Port));
+            var reply = await client.DoAsync("DPR.INFO");
+            return reply.Text.Contains("node_role:follows", StringComparison.Ordinal)
+                && !reply.Text.Contains("applied:0:0", StringComparison.Ordinal);
+        }
+        catch (Exception e) when (MasterFinder.IsNoAnswer(e))
+        {
+            return false;
+        }
+    }
+
+    private static string NameOf(int node) => "n" + node.ToString(CultureInfo.InvariantCulture);
+
+    private static string Metadata => Path.Combine(Isolation.Mounts, "metadata.db");
+
+    private static string SecretOf(int node) => Path.Combine(Disk(node), "secret");
+
+    private static string Launcher(int node) => Path.Combine(Disk(node), "redis-server");
+}
