@@ -314,9 +314,13 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private void Beat()
     {
         _beatUs = NowUs;
+        // Who has just answered what was shipped need not answer a beat.
+        List<NodeName> heard = [];
+        _shard!.Cohort!.Lead?.Look(lease =>
+            heard.AddRange(_channels.Keys.Where(n => lease.EchoOf(n) > _beatUs - (_times.LeaseUs / BeatsInALease))));
         foreach ((NodeName node, GrpcChannel channel) in _channels)
         {
-            if (_beatsUnderWay.GetValueOrDefault(node) >= BeatsUnderWayMax) { continue; }
+            if (heard.Contains(node) || _beatsUnderWay.GetValueOrDefault(node) >= BeatsUnderWayMax) { continue; }
             _beatsUnderWay[node] = _beatsUnderWay.GetValueOrDefault(node) + 1;
             _ = BeatAsync(node, channel, _election!.Reign, _beatUs);
         }

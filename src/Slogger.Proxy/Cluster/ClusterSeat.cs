@@ -179,6 +179,11 @@ internal sealed class ClusterSeat : IAsyncDisposable
                 + $"{(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give "
                 + "--announce HOST:PORT");
         }
+        if (HasPeers && options.Cohort is not null)
+        {
+            throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, and --cohort is for a cluster of one shard "
+                + "yet: leave it out, or name another cluster");
+        }
         if (settings.Grid[^1].IntervalUs != interval && !HasPeers)
         {
             await Metadata.ChangeIntervalAsync(Cluster, interval, now, stop).ConfigureAwait(false);

@@ -126,7 +126,8 @@ internal static class SiteOptionsReader
     {
         if (site.Addresses.IsEmpty)
         {
-            if (Credentials.FirstOrDefault(reader.IsGiven) is { } stray)
+            // The nodes of a cohort show each other the same.
+            if (!reader.IsGiven("cohort") && Credentials.FirstOrDefault(reader.IsGiven) is { } stray)
             {
                 reader.Fail(stray, "is given without --backup and --site-listen", "add one of them, or remove it");
             }
