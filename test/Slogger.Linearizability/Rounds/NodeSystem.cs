@@ -18,7 +18,6 @@ internal sealed record NodeProcess(string Name, string File, params string[] Arg
 
 internal abstract class NodeSystem : IAsyncDisposable
 {
-    private const string DiskSize = "128m";
     private static readonly string? s_clockLibrary = Directory.GetDirectories("/usr/lib")
         .Select(d => Path.Combine(d, "faketime", "libfaketime.so.1")).FirstOrDefault(File.Exists);
 
@@ -47,6 +46,9 @@ internal abstract class NodeSystem : IAsyncDisposable
 
     /// <summary>Where a node's data are, on its disk; a fault may take them away.</summary>
     protected virtual string DataOf(int node) => Disk(node);
+
+    /// <summary>How large a node's disk is, as mount wants it.</summary>
+    protected virtual string DiskSize => "128m";
 
     /// <summary>Puts onto a node's disk what it needs before its first start.</summary>
     protected virtual void Furnish(int node)
