@@ -313,14 +313,14 @@ public class ShardCutTests
         Marker m = h.Marker;
         h.Answer(m);
         Assert.Equal("AppendBoundary", h.Read(m, 900));
-        Assert.Equal("RequestSync", h.Do(e => h.Machine.RepliesAwaited(true, e, new(3))));
-        Assert.Equal("", h.Do(e => h.Machine.RepliesAwaited(true, e, new(3))));
-        Assert.Equal("", h.Durable(3));
+        Assert.Equal("RequestSync", h.Do(e => h.Machine.RepliesAwaited(true, e, new(2))));
+        Assert.Equal("", h.Do(e => h.Machine.RepliesAwaited(true, e, new(2))));
+        Assert.Equal("", h.Durable(2));
         h.TickAt(4);
         m = h.Marker;
         h.Answer(m);
         Assert.Equal("AppendBoundary RequestSync", h.Read(m, 1500));
-        h.Do(e => h.Machine.RepliesAwaited(false, e, new(3)));
+        h.Do(e => h.Machine.RepliesAwaited(false, e, new(2)));
         h.TickAt(5);
         m = h.Marker;
         h.Answer(m);
