@@ -41,7 +41,6 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private readonly BlockingCollection<Action> _inputs = [];
     private readonly CancellationTokenSource _ending = new();
     private readonly Dictionary<NodeName, GrpcChannel> _channels = [];
-    private readonly List<GrpcShipConnector> _ways = [];
     private readonly List<(NodeName, IShipConnector)> _others = [];
     private Thread? _thread;
     private GrpcServer? _server;
@@ -51,8 +50,10 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private FollowedLife? _life;        // null: it leads
     private Vote? _vote;                // the answer to what was asked
     private Task _leading = Task.CompletedTask;
+    private Task _handing = Task.CompletedTask;      // another node is asked to lead
     private long _beatUs;
     private readonly Dictionary<NodeName, int> _beatsUnderWay = [];
+    private readonly Dictionary<NodeName, string> _refusals = [];
     private long _sinceUs;
     private readonly TaskCompletionSource _succeeded = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private volatile NodeState _state = new(ElectionState.Follows, default, null);
@@ -66,11 +67,10 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _times = new() { LeaseUs = (long)Options.Lease.TotalMicroseconds };
         foreach (CohortMember member in Options.Members.Where(m => m.Node != Options.Node))
         {
-            _channels[member.Node] = credentials.Open(member.Address);
-            var way = new GrpcShipConnector(member.Address.Host!, member.Address.Port, credentials.Channel, ShipTerms.Of(options),
-                isGzip: false);
-            _ways.Add(way);
-            _others.Add((member.Node, way));
+            // One connection for both: when a log is to be shipped it is there.
+            GrpcChannel channel = _channels[member.Node] = credentials.Open(member.Address);
+            _others.Add((member.Node, new GrpcShipConnector(channel, $"{member.Node}, at {member.Address}", ShipTerms.Of(options),
+                isGzip: false)));
         }
     }
 
@@ -153,7 +153,6 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _isStopping = true;
         await StopAsync().ConfigureAwait(false);
         foreach (GrpcChannel channel in _channels.Values) { channel.Dispose(); }
-        foreach (GrpcShipConnector way in _ways) { way.Dispose(); }
         _ending.Dispose();
         _inputs.Dispose();
     }
@@ -163,6 +162,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private async Task StopAsync()
     {
         if (_ending.IsCancellationRequested) { return; }
+        await _handing.ConfigureAwait(false);
         await _ending.CancelAsync().ConfigureAwait(false);
         await _leading.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         if (_server is { } server) { await server.DisposeAsync().ConfigureAwait(false); }
@@ -273,7 +273,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
                     _vote = vote.Vote;
                     break;
                 case ElectionEffect.SendLead lead:
-                    _ = SendLeadAsync(lead.To, lead.Lead);
+                    _handing = SendLeadAsync(lead.To, lead.Lead);
                     break;
                 case ElectionEffect.Begin begin:
                     Begin(begin.Reign);
@@ -305,11 +305,20 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             Vote vote = CohortWire.FromWire(node, reply);
             Post(() => _election!.Voted(NowUs, vote, View));
         }
-        catch (RpcException)
+        catch (RpcException e)
         {
             // It has no vote, then.
+            if (e.Code == StatusCode.FailedPrecondition) { SayRefused(node, e.Detail); }
         }
     }
+
+    // What a person has to put right.
+    private void SayRefused(NodeName node, string why) => Post(() =>
+    {
+        if (_refusals.GetValueOrDefault(node) == why) { return; }
+        _refusals[node] = why;
+        _report.Error($"shard {_options.Shard}: node {node} refuses this one: {why}");
+    });
 
     // The node's thread beats itself: a leader whose node does nothing any more is none.
     private void Beat()
@@ -332,9 +341,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             if (reply.Promised > reign.Number) { Refused(new(reply.Promised)); }
             else if (!reply.Learns) { _shard!.Cohort!.Lead?.Echoed(node, sentUs); }
         }
-        catch (RpcException)
+        catch (RpcException e)
         {
-            // Nobody has heard it.
+            if (e.Code == StatusCode.FailedPrecondition) { SayRefused(node, e.Detail); }
         }
         Post(() => _beatsUnderWay[node]--);
     }
@@ -354,7 +363,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         try
         {
             await _channels[to].CallAsync(CohortMethods.Lead, new() { From = CohortWire.Of(_options), Ends = lead.Ends.Number },
-                new() { Timeout = TimeSpan.FromMicroseconds(_times.LeaseUs), Cancellation = _ending.Token }).ConfigureAwait(false);
+                new() { Timeout = TimeSpan.FromMicroseconds(_times.LeaseUs) }).ConfigureAwait(false);
         }
         catch (RpcException e)
         {

@@ -11,7 +11,11 @@ namespace Slogger.Cohorts;
 internal static class CohortWire
 {
     public static V1.Membership Of(ServeOptions options) =>
-        new() { Cluster = options.Cluster, Shard = options.Shard.Number, Node = options.Cohort!.Node.Text };
+        new()
+    {
+        Cluster = options.Cluster, Shard = options.Shard.Number, Node = options.Cohort!.Node.Text,
+        LeaseUs = (long)options.Cohort.Lease.TotalMicroseconds,
+    };
 
     public static V1.AskRequest ToWire(in Ask ask, ServeOptions options) => new()
     {
@@ -35,6 +39,10 @@ internal static class CohortWire
                 + $"\"{from.Cluster}\": look at --cohort"
         : !options.Cohort!.Members.Any(m => m.Node.Text == from.Node)
             ? $"{from.Node} is no member of this node's cohort: look at --cohort and --node of both"
+        // Who grants a shorter one than the leader counts on would vote too soon.
+        : from.LeaseUs != (long)options.Cohort.Lease.TotalMicroseconds
+            ? $"node {from.Node} has --lease {OptionText.FormatDuration(TimeSpan.FromMicroseconds(from.LeaseUs))}, and this one "
+                + $"{OptionText.FormatDuration(options.Cohort.Lease)}: give all nodes the same"
         : null;
 
     /// <exception cref="RpcException">It is not of this cohort.</exception>

@@ -86,7 +86,7 @@ internal sealed class ShipWays(ServeOptions options, SiteCredentials credentials
 {
     public IReadOnlyList<GrpcShipConnector> All { get; } =
         [.. options.Site.Backups.Select(
-            b => new GrpcShipConnector(b.Host!, b.Port, credentials.Channel, ShipTerms.Of(options),
+            b => new GrpcShipConnector(credentials.Open(b), $"{b.Host}:{b.Port}", ShipTerms.Of(options),
                 options.Site.BackupCompression == ShipCompression.Gzip))];
 
     public void Dispose()

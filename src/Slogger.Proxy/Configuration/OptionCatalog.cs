@@ -269,7 +269,7 @@ public static class OptionCatalog
         new("lease", Replicas, "DURATION",
             "How long a leader answers after a majority of its cohort has answered it. Another node leads no sooner than after this. "
             + "Shorter makes takeovers faster, and brings some about when machines are busy. All nodes are given the same.",
-            "300ms", "Cohort.Lease") { Commands = OptionCommands.Serve },
+            "150ms", "Cohort.Lease") { Commands = OptionCommands.Serve },
         new("primary-shards", Sites, "N",
             "How many shards the primary has, if it is not the number of this site (--shards). Each process receives the logs of those "
             + "whose slots its own shard has. It has an effect when the backup is made. The primary must divide the hash slots evenly, as "

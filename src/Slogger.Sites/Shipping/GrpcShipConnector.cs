@@ -9,13 +9,15 @@ using V1 = Slogger.Grpc.Shipping.V1;
 namespace Slogger.Sites.Shipping;
 
 /// <summary>Connects to a receiver's process.</summary>
-internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOptions options, ShipTerms terms, bool isGzip)
-    : IShipConnector, IDisposable
+/// <param name="channel">The way to it; disposed with this.</param>
+/// <param name="target">Where it is, for people.</param>
+/// <param name="terms">What is said with each hello.</param>
+/// <param name="isGzip">Whether the log is compressed on its way.</param>
+internal sealed class GrpcShipConnector(GrpcChannel channel, string target, ShipTerms terms, bool isGzip) : IShipConnector, IDisposable
 {
     private static readonly TimeSpan ShapePause = TimeSpan.FromMilliseconds(20);
-    private readonly GrpcChannel _channel = new(host, port, options);
 
-    public string Target => $"{host}:{port}";
+    public string Target => target;
 
     public Func<ShipShape?> Shape { get; set; } = static () => default(ShipShape);
 
@@ -24,7 +26,7 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
         ShipShape? shape;
         while ((shape = Shape()) is null) { await Task.Delay(ShapePause, stop).ConfigureAwait(false); }
         var over = new CancellationTokenSource();
-        var link = new Link(_channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }),
+        var link = new Link(channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }),
             terms with { Shape = shape.Value }, over);
         // The receiver answers with its headers: somebody who is not there, or not the right one, is noticed now.
         if (await link.OpenAsync(stop).ConfigureAwait(false)) { return link; }
@@ -35,7 +37,7 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
         }
     }
 
-    public void Dispose() => _channel.Dispose();
+    public void Dispose() => channel.Dispose();
 
     private sealed class Link(ClientCall<ShipFrame, V1.ShipReply> call, ShipTerms terms, CancellationTokenSource over) : IShipLink
     {

@@ -45,15 +45,26 @@ internal static class RegisterDiagnosis
                 }
 
                 bool isAcknowledged = few.Any(o => o.Outcome == Outcome.Done && RegisterChecker.Sets(o, out long set) && set == newer);
-                bool isSeenLater = history.Any(o => o.InvokedUs > viewer.ReturnedUs && RegisterChecker.Sees(o, out long v) && v == newer);
+                bool isSeenLater = history.Any(o => o.InvokedUs > viewer.ReturnedUs && RegisterChecker.Sees(o, out long v)
+                    && IsAsNew(history, v, newer, viewer));
                 return isSeenLater
-                    ? Named(AnomalyKind.StaleRead, $"{text}, and was seen again later. The read was stale.")
-                    : isAcknowledged ? Named(AnomalyKind.LostWrite, $"{text}. That write was acknowledged, and nobody has seen it since.")
-                    : Named(AnomalyKind.SeenThenLost, $"{text}. Nobody has seen that since.");
+                    ? Named(AnomalyKind.StaleRead, $"{text}. Later ones saw that, or what came behind it.")
+                    : isAcknowledged ? Named(AnomalyKind.LostWrite, $"{text}. That write was acknowledged, and is gone.")
+                    : Named(AnomalyKind.SeenThenLost, $"{text}. That is gone.");
             }
         }
 
         return Named(AnomalyKind.NotLinearizable, $"no order of these operations on {key} explains what they returned.");
+    }
+
+    // Whether a value was written no earlier than another, and before an operation that has seen neither. Who sees it later sees a
+    // register that has lost nothing.
+    private static bool IsAsNew(IReadOnlyList<Operation> history, long value, long newer, Operation viewer)
+    {
+        var writer = Writer(value);
+        return writer is not null && writer.InvokedUs < viewer.InvokedUs && writer.InvokedUs >= Writer(newer)?.InvokedUs;
+
+        Operation? Writer(long of) => history.FirstOrDefault(o => RegisterChecker.Sets(o, out long v) && v == of);
     }
 
     // Whether one value was there before another, which an operation has set or seen: by their writes, or by who has seen them.

@@ -16,6 +16,9 @@ internal interface IMasterFinder
 
 internal static class MasterFinder
 {
+    /// <summary>A start on a busy machine. It ends a round that hangs, and decides nothing.</summary>
+    public static readonly TimeSpan StartLimit = TimeSpan.FromMinutes(3);
+
     /// <summary>How long a client waits for any answer.</summary>
     public static readonly TimeSpan Patience = TimeSpan.FromMilliseconds(500);
 
@@ -65,7 +68,7 @@ internal static class MasterFinder
     }
 
     /// <summary>Waits until somebody leads.</summary>
-    public static Task WaitAsync(IMasterFinder finder) => Eventually.AsyncTrue("somebody leads", TimeSpan.FromSeconds(30), async () =>
+    public static Task WaitAsync(IMasterFinder finder) => Eventually.AsyncTrue("somebody leads", StartLimit, async () =>
     {
         try
         {

@@ -26,7 +26,7 @@ internal sealed class SentinelSystem(string fsync) : NodeSystem
         for (int node = 1; node <= Nodes; node++)
         {
             // Each knows both others, and both replicas.
-            await Eventually.AsyncTrue($"the sentinel of node {node} knows all", TimeSpan.FromSeconds(30), () => KnowsAllAsync(node));
+            await Eventually.AsyncTrue($"the sentinel of node {node} knows all", MasterFinder.StartLimit, () => KnowsAllAsync(node));
         }
     }
 

@@ -1,0 +1,169 @@
+// A follower's log and store: what it takes, what it says, and how far its store goes.
+using Slogger.Core.Cohorts;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Core.Tests.Cohorts;
+
+public class FollowerTests
+{
+    private static readonly ShardId s_shard = new(0);
+    private static readonly StreamHistory s_history = new("history", 0);
+    private static readonly Sender s_leader = new(default, 2, 1);
+
+    private static LogIndex At(long reign, long offset) => new(new WorldLine(1), offset, new VersionNumber(offset)) { Reign = new(reign) };
+
+    private static LogBranch Line(long reign, long offset) =>
+        new(new WorldLine(1), new VersionNumber(offset), offset) { Reign = new(reign) };
+
+    private static LogLines Lines(LogIndex end, params LogBranch[] begins) => new([.. begins], end);
+
+    private static WorldPoint Version(long number) => new(new WorldLine(1), new VersionNumber(number));
+
+    private static ShipRequest.Piece Piece(LogIndex from, LogIndex to, LogIndex commit = default, long sentUs = 1, WorldPoint cut = default) =>
+        new(s_shard, s_leader, from, to, commit, cut, sentUs);
+
+    private static Follower Of(LogLines lines, bool repliesEarly = false) =>
+        new(new() { Shard = s_shard, History = s_history, Lines = lines, RepliesEarly = repliesEarly });
+
+    // A follower that has greeted its leader, with a log up to 10 in reign 1.
+    private static Follower Greeted(out List<ReceiverEffect> effects, bool repliesEarly = false)
+    {
+        LogLines lines = Lines(At(1, 10), Line(1, 0));
+        Follower follower = Of(lines, repliesEarly);
+        effects = [];
+        follower.Received(new ShipRequest.Hello(s_shard, s_leader, s_history), effects);
+        Assert.Equal([new ReceiverEffect.Rewind(null)], effects);
+        effects.Clear();
+        follower.Rewound(lines, effects);
+        Assert.Equal(ShipReplyKind.Welcome, Reply(effects).Kind);
+        Assert.Equal(lines, Reply(effects).Lines);
+        effects.Clear();
+        return follower;
+    }
+
+    private static ShipReply Reply(List<ReceiverEffect> effects) => effects.OfType<ReceiverEffect.Reply>().Last().Message;
+
+    [Fact]
+    public void Piece_IsAppendedAtOnce_AndDurableWhenItIsSynced()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        ShipRequest.Piece piece = Piece(At(1, 10), At(1, 15));
+        follower.Received(piece, effects);
+        Assert.Contains(new ReceiverEffect.Append(piece), effects);
+        Assert.Equal((At(1, 15), At(1, 10)), (Reply(effects).Received, Reply(effects).Durable));
+        Assert.Contains(effects, e => e is ReceiverEffect.Sync { Ticket.Log: var log } && log == At(1, 15));
+        effects.Clear();
+        follower.Synced(At(1, 15), effects);
+        Assert.Equal(At(1, 15), Reply(effects).Durable);
+    }
+
+    [Fact]
+    public void Piece_BehindAGap_IsNotTaken()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(Piece(At(1, 12), At(1, 15)), effects);
+        Assert.Equal(ShipReplyKind.Nack, Reply(effects).Kind);
+        Assert.DoesNotContain(effects, e => e is ReceiverEffect.Append);
+    }
+
+    [Fact]
+    public void Line_Begins_DurableAtOnce()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(Piece(At(1, 10), At(2, 10)), effects);
+        Assert.Equal(At(2, 10), Reply(effects).Durable);
+        Assert.DoesNotContain(effects, e => e is ReceiverEffect.Sync);
+    }
+
+    [Fact]
+    public void Store_GoesToWhatIsCommittedAndDurableHere()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(Piece(At(1, 10), At(1, 20), commit: At(1, 18)), effects);
+        Assert.Equal(Version(10), effects.OfType<ReceiverEffect.Apply>().Single().To);
+        effects.Clear();
+        follower.Synced(At(1, 20), effects);
+        Assert.Equal(Version(18), effects.OfType<ReceiverEffect.Apply>().Single().To);
+    }
+
+    [Fact]
+    public void Store_WithEarlyReplies_StaysAtTheRecordedCut()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects, repliesEarly: true);
+        follower.Received(Piece(At(1, 10), At(1, 20), commit: At(1, 20), cut: Version(14)), effects);
+        follower.Synced(At(1, 20), effects);
+        Assert.Equal([Version(10), Version(14)], effects.OfType<ReceiverEffect.Apply>().Select(a => a.To));
+    }
+
+    [Fact]
+    public void Rewind_AboveTheCommit_IsDone_AndSaidWhenItIsDurable()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(new ShipRequest.Rewind(s_shard, s_leader, At(1, 7)), effects);
+        Assert.Equal([new ReceiverEffect.Rewind(At(1, 7))], effects);
+        effects.Clear();
+        // What comes meanwhile is of no use.
+        follower.Received(Piece(At(1, 10), At(1, 15)), effects);
+        Assert.Empty(effects);
+        follower.Rewound(Lines(At(1, 7), Line(1, 0)), effects);
+        Assert.Equal(At(1, 7), Reply(effects).Received);
+    }
+
+    [Fact]
+    public void Rewind_BelowTheCommit_BreaksR4()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(Piece(At(1, 10), At(1, 10), commit: At(1, 9)), effects);
+        var later = new Sender(default, 3, 1);
+        follower.Received(new ShipRequest.Hello(s_shard, later, s_history), effects);
+        follower.Rewound(Lines(At(1, 10), Line(1, 0)), effects);
+        Assert.Throws<BrokenInvariantException>(() => follower.Received(new ShipRequest.Rewind(s_shard, later, At(1, 8)), effects));
+    }
+
+    // A late one says where the log was once.
+    [Fact]
+    public void Rewind_BehindAPiece_IsNotDone()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(Piece(At(1, 10), At(1, 15)), effects);
+        effects.Clear();
+        follower.Received(new ShipRequest.Rewind(s_shard, s_leader, At(1, 7)), effects);
+        Assert.Empty(effects);
+    }
+
+    [Fact]
+    public void Hello_OfAnotherHistory_HasTheLogCopiedAnew()
+    {
+        Follower follower = Of(Lines(At(1, 10), Line(1, 0)));
+        List<ReceiverEffect> effects = [];
+        follower.Received(new ShipRequest.Hello(s_shard, s_leader, new("other", 0)), effects);
+        Assert.IsType<ReceiverEffect.Reseed>(Assert.Single(effects));
+    }
+
+    [Fact]
+    public void Echo_IsOfTheNewestMessageOfThisLeader()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(Piece(At(1, 10), At(1, 10), sentUs: 50), effects);
+        follower.Received(Piece(At(1, 10), At(1, 10), sentUs: 40), effects);
+        Assert.Equal(50, Reply(effects).EchoUs);
+        follower.Received(new ShipRequest.Hello(s_shard, new Sender(default, 3, 1), s_history), effects);
+        follower.Rewound(Lines(At(1, 10), Line(1, 0)), effects);
+        Assert.Equal(0, Reply(effects).EchoUs);
+    }
+
+    [Fact]
+    public void Learner_SaysSo_AndIsAdmittedByItsLeader()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Learns = true;
+        follower.Received(Piece(At(1, 10), At(1, 12)), effects);
+        Assert.True(Reply(effects).Learns);
+        Assert.DoesNotContain(effects, e => e is ReceiverEffect.Learned);
+        follower.Received(Piece(At(1, 12), At(1, 12)) with { Admits = true }, effects);
+        Assert.Contains(new ReceiverEffect.Learned(), effects);
+    }
+}
