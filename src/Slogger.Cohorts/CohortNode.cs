@@ -69,7 +69,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         {
             // One connection for both: when a log is to be shipped it is there.
             GrpcChannel channel = _channels[member.Node] = credentials.Open(member.Address);
-            _others.Add((member.Node, new GrpcShipConnector(channel, $"{member.Node}, at {member.Address}", ShipTerms.Of(options),
+            _others.Add((member.Node, new GrpcShipConnector(channel, $"{member.Node} at {member.Address}", ShipTerms.Of(options),
                 isGzip: false)));
         }
     }
