@@ -4,6 +4,7 @@ using System.CommandLine;
 using System.CommandLine.Completions;
 using System.CommandLine.Help;
 using System.CommandLine.Parsing;
+using Slogger.Cli.Cohorts;
 using Slogger.Cli.Sites;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
@@ -45,6 +46,12 @@ internal static class CommandLine
         {
             root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options));
         }
+        Command cohort = new(CohortCommands.Name, "Show a shard's cohort, have another node lead, or plan one");
+        foreach (SiteCommand ofCohorts in CohortCommands.All)
+        {
+            cohort.Subcommands.Add(Build(ofCohorts.Name, ofCohorts.Description, ofCohorts.Options));
+        }
+        root.Subcommands.Add(cohort);
 
         // A path begins with / here, and shells would offer it.
         HelpOption help = root.Options.OfType<HelpOption>().Single();
@@ -62,7 +69,7 @@ internal static class CommandLine
         Command command = parsed.CommandResult.Command;
         if (args.Count == 0 || IsGiven(parsed, "--help"))
         {
-            HelpText.Write(host.Output, command == root ? null : command.Name, host.Width);
+            HelpText.Write(host.Output, command == root ? null : NameOf(parsed.CommandResult), host.Width);
             return args.Count == 0 ? new CommandResult(ExitCodes.BadOptions, []) : CommandResult.Done;
         }
 
@@ -72,13 +79,13 @@ internal static class CommandLine
             return CommandResult.Done;
         }
 
-        if (SyntaxErrors(parsed, root) is { Count: > 0 } errors)
+        if (SyntaxErrors(parsed) is { Count: > 0 } errors)
         {
             return CommandResult.BadOptions(errors);
         }
 
         OptionLayer texts = LayerOf(parsed, command);
-        return SiteCommands.Find(command.Name) is { } site ? await site.RunAsync(texts, host).ConfigureAwait(false)
+        return Listed(NameOf(parsed.CommandResult)) is { } site ? await site.RunAsync(texts, host).ConfigureAwait(false)
             : command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == backup ? await ServeCommand.RunBackupAsync(texts, host).ConfigureAwait(false)
             : command == move ? await MoveCommand.RunAsync(texts, host).ConfigureAwait(false)
@@ -91,9 +98,15 @@ internal static class CommandLine
             : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);
     }
 
+    private static SiteCommand? Listed(string name) => SiteCommands.Find(name) ?? CohortCommands.Find(name);
+
+    // As it is typed, behind "slogger".
+    private static string NameOf(System.CommandLine.Parsing.CommandResult command) =>
+        command.Parent is System.CommandLine.Parsing.CommandResult parent ? $"{NameOf(parent)} {command.Command.Name}".TrimStart() : "";
+
     private static Command Build(string name, string description, IEnumerable<OptionDefinition> options, string? line)
     {
-        Command command = new(name, description);
+        Command command = new(name.Split(' ')[^1], description);
         foreach (OptionDefinition definition in options)
         {
             Option<string[]> option = new(definition.Switch)
@@ -102,7 +115,7 @@ internal static class CommandLine
 
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
                 Arity = line is not null ? ArityIn(line, definition) : definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore
-                    : name is StatusCommand.Name or MoveCommand.Name || SiteCommands.Find(name) is not null ? ArgumentArity.Zero
+                    : name is StatusCommand.Name or MoveCommand.Name || Listed(name) is not null ? ArgumentArity.Zero
                     : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
             };
@@ -140,16 +153,17 @@ internal static class CommandLine
         return layer;
     }
 
-    private static List<OptionError> SyntaxErrors(ParseResult parsed, RootCommand root)
+    private static List<OptionError> SyntaxErrors(ParseResult parsed)
     {
         Command command = parsed.CommandResult.Command;
-        string help = command == root ? "slogger --help lists the commands" : $"slogger {command.Name} --help lists the options";
-        if (command == root)
+        string called = $"slogger {NameOf(parsed.CommandResult)}".TrimEnd();
+        string help = command.Subcommands.Count > 0 ? $"{called} --help lists the commands" : $"{called} --help lists the options";
+        if (command.Subcommands.Count > 0)
         {
             string typed = parsed.UnmatchedTokens.FirstOrDefault() ?? "";
-            string? nearest = NearestName.Find(typed, root.Subcommands.Select(known => known.Name));
-            return [new OptionError(typed.Length > 0 ? $"\"{typed}\" is not a command" : "no command is given", "",
-                nearest is null ? help : $"did you mean slogger {nearest}? {help}")];
+            string? nearest = NearestName.Find(typed, command.Subcommands.Select(known => known.Name));
+            return [new OptionError(typed.Length > 0 ? $"\"{typed}\" is not a command{(command is RootCommand ? "" : $" of {called}")}"
+                : "no command is given", "", nearest is null ? help : $"did you mean {called} {nearest}? {help}")];
         }
 
         List<OptionError> errors = [];
@@ -169,7 +183,7 @@ internal static class CommandLine
             afterUnknown = isSwitch;
             string name = token.Split('=', 2)[0];
             string? nearest = isSwitch ? NearestName.Find(name, command.Options.Select(known => known.Name)) : null;
-            errors.Add(new OptionError(isSwitch ? $"{name} is not an option of slogger {command.Name}"
+            errors.Add(new OptionError(isSwitch ? $"{name} is not an option of {called}"
                 : $"\"{token}\" is one word too many", Origin, nearest is null ? help : $"did you mean {nearest}? {help}"));
         }
 

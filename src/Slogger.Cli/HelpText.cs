@@ -1,5 +1,6 @@
 // --help, from OptionCatalog: grouped, wrapped to the terminal, with each option's default.
 using System.Text.Json.Serialization.Metadata;
+using Slogger.Cli.Cohorts;
 using Slogger.Cli.Sites;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
@@ -74,12 +75,15 @@ internal static class HelpText
         [FailoverCommand.Name] = [("", SiteReportJson.Default.FailoverReport)],
         [SwitchOverCommand.Name] = [("", SiteReportJson.Default.SwitchOverReport)],
         [SeedCommand.Name] = [("", SiteReportJson.Default.SeedReport)],
+        [CohortStatusCommand.Name] = [("", CohortReportJson.Default.CohortReport)],
+        [LeadCommand.Name] = [("", CohortReportJson.Default.LeadReport)],
+        [PlanCommand.Name] = [("", CohortReportJson.Default.PlanReport)],
     };
 
     /// <summary>Writes the help of a command, or the list of commands.</summary>
     public static void Write(TextWriter output, string? command, int width)
     {
-        if (SiteCommands.Find(command) is { } site)
+        if ((SiteCommands.Find(command) ?? CohortCommands.Find(command)) is { } site)
         {
             WriteSite(output, site, width);
             return;
@@ -198,6 +202,13 @@ internal static class HelpText
                 output.WriteLine("  source <(slogger completion zsh)      in ~/.zshrc, after compinit");
                 output.WriteLine("  slogger completion fish | source      in ~/.config/fish/config.fish");
                 break;
+            case CohortCommands.Name:
+                output.WriteLine("slogger cohort: a shard that is replicated on several nodes.");
+                output.WriteLine();
+                WriteCohorts(output);
+                output.WriteLine();
+                output.WriteLine("slogger cohort COMMAND --help lists a command's options.");
+                break;
             default:
                 output.WriteLine("slogger: makes an unmodified Redis recoverable.");
                 output.WriteLine();
@@ -218,8 +229,19 @@ internal static class HelpText
                     output.WriteLine($"  slogger {ofSites.Name,-11}{ofSites.Description}");
                 }
                 output.WriteLine();
+                output.WriteLine("With a cohort of nodes for each shard:");
+                WriteCohorts(output);
+                output.WriteLine();
                 output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
                 break;
+        }
+    }
+
+    private static void WriteCohorts(TextWriter output)
+    {
+        foreach (SiteCommand ofCohorts in CohortCommands.All)
+        {
+            output.WriteLine($"  slogger {ofCohorts.Name,-14} {ofCohorts.Description}");
         }
     }
 

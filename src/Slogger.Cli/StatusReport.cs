@@ -17,6 +17,7 @@ internal static class StatusReport
     // Shown in rows of their own or within another's; everything else is listed at the end as it came.
     private static readonly HashSet<string> Known =
     [
+        "node", "node_role", "reign", "leader", "commit_version", "lease", "members", "takeovers",
         "role", "stream", "applied", "applied_time_us", "applied_age_ms", "held", "watermark", "silent_ms",
         "mode", "cluster", "shard", "worldline", "open_version", "durable_version", "committed_version", "version_interval_us",
         "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "lag_commit_ms", "stride",
@@ -32,7 +33,7 @@ internal static class StatusReport
 
     // Names stay strings in JSON even if they look like numbers.
     private static readonly HashSet<string> Texts = ["mode", "cluster", "store", "store_state", "metadata_state", "version", "backup",
-        "backup_state", "backup_problem", "role", "applied", "held", "watermark"];
+        "backup_state", "backup_problem", "role", "applied", "held", "watermark", "node", "node_role", "leader", "lease", "members"];
 
     /// <summary>Splits name:value lines; empty lines and # headings are passed over. The first of two equal names counts.</summary>
     public static List<KeyValuePair<string, string>> Parse(string text)
@@ -93,20 +94,32 @@ internal static class StatusReport
             => table.AddRow(new Text(name, new Style(Color.Grey)), new Text(value, new Style(colour)));
 
         // A backup has no versions of its own, and asks nobody whether its metadata is there.
-        bool isBackup = Get("role") == "backup";
+        bool isBackup = Get("role") is "backup" or "follower", isNode = values.ContainsKey("node");
         Row("store", Join(Get("store"), State(Get("store_state"))), StateColour(Get("store_state")));
         if (!isBackup) { Row("metadata", State(Get("metadata_state")), StateColour(Get("metadata_state"))); }
         Row("commit mode", Join(Get("mode"), values.TryGetValue("version_interval_us", out string? interval) ? "versions of "
             + Interval(interval) + (Get("stride") is "1" or "?" ? "" : $", every {Get("stride")}th is closed") : ""));
         Row("world-line", Get("worldline"));
+        if (isNode)
+        {
+            string doing = Get("node_role") == "leads" ? Get("lease") == "held" ? "leads" : "leads without a lease, and answers nobody"
+                : $"{Get("node_role")}, leader: {Get("leader")}";
+            Row("node", $"{Get("node")} of {Get("members")}: {doing}", doing == "leads" || Get("node_role") == "follows" ? Color.Green
+                : Color.Yellow);
+            Row("reign", $"{Get("reign")}, this process has taken over {Count(Get("takeovers"))} times");
+            Row("majority has", $"version {Get("commit_version")}");
+        }
         if (isBackup)
         {
             Row("readers see", Join(Get("applied"), values.TryGetValue("applied_age_ms", out string? age) ? $"closed {age} ms ago" : ""));
+        }
+        if (isBackup && !isNode)
+        {
             Row("held", Get("held"));
             Row("watermark", Get("watermark"));
             Row("its primary", Get("silent_ms") == "-1" ? "never heard" : $"heard {Get("silent_ms")} ms ago");
         }
-        else
+        if (!isBackup)
         {
             Row("open version", Get("open_version"));
             Row("durable version", Join(Get("durable_version"), Behind(values, "open_version", "durable_version")));

@@ -34,9 +34,10 @@ internal static class CohortHost
         Task ready = Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(CohortHost).Assembly, typeof(PrimaryHost).Assembly,
             typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(Election).Assembly,
             typeof(RedisEndpoint).Assembly]);
+        int takeovers = 0;
         while (true)
         {
-            await using var node = new CohortNode(options, credentials, log);
+            await using var node = new CohortNode(options, credentials, log) { Takeovers = takeovers };
             ProxyExit exit = await ProxyHost.RunAsync(options, log, null, stop, site: new() { Intake = node }, live: live)
                 .ConfigureAwait(false);
             if (!node.HasSteppedDown || stop.IsCancellationRequested)
@@ -44,6 +45,7 @@ internal static class CohortHost
                 await ready.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
                 return stop.IsCancellationRequested && node.HasSteppedDown ? ProxyExit.Done : exit;
             }
+            takeovers = node.Takeovers;
             log.Info($"shard {options.Shard}: node {cohort.Node} does not lead any more, and follows again");
         }
     }

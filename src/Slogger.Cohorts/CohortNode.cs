@@ -55,6 +55,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private readonly Dictionary<NodeName, int> _beatsUnderWay = [];
     private readonly Dictionary<NodeName, string> _refusals = [];
     private long _sinceUs;
+    private readonly TaskCompletionSource _succeeded = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private volatile NodeState _state = new(ElectionState.Follows, default, null);
 
     private sealed record NodeState(ElectionState Role, Reign Reign, NodeName? Leader);
@@ -68,7 +69,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         {
             // One connection for both: when a log is to be shipped it is there.
             GrpcChannel channel = _channels[member.Node] = credentials.Open(member.Address);
-            _others.Add((member.Node, new GrpcShipConnector(channel, $"{member.Node}, at {member.Address}", ShipTerms.Of(options),
+            _others.Add((member.Node, new GrpcShipConnector(channel, $"{member.Node} at {member.Address}", ShipTerms.Of(options),
                 isGzip: false)));
         }
     }
@@ -80,6 +81,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     /// <summary>It has led, and does not any more.</summary>
     public bool HasSteppedDown { get; private set; }
 
+    /// <summary>How often this process has taken over from another leader.</summary>
+    public int Takeovers { get; set; }
+
     public IEnumerable<(string Name, object Value)> Status
     {
         get
@@ -89,6 +93,11 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             yield return ("node_role", RoleOf(state));
             yield return ("reign", state.Reign);
             yield return ("leader", state.Leader?.Text ?? "none");
+            ICohortLead? lead = state.Role == ElectionState.Leads ? _shard?.Cohort?.Lead : null;
+            yield return ("commit_version", (lead is not null ? lead.Commit ?? default : _life?.Commit ?? default).Closed);
+            if (lead is not null) { yield return ("lease", lead.MaySpeak ? "held" : "expired"); }
+            yield return ("members", string.Join(',', Options.Members.Select(m => m.Node)));
+            yield return ("takeovers", Takeovers);
             if (_life?.Problem is { } problem) { yield return ("failure", problem); }
         }
     }
@@ -281,6 +290,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         if (_election.Leader is { } leader && leader != before.Leader)
         {
             _report.Info($"shard {_options.Shard}: node {leader} leads, in reign {_election.Reign}");
+            if (HasSteppedDown) { _succeeded.TrySetResult(); }
         }
     }
 
@@ -509,7 +519,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         {
             return;
         }
-        if (_state.Reign == reign && _state.Role == ElectionState.Leads) { _shard.TakeOver(SiteState.Alone); }
+        if (_state.Reign != reign || _state.Role != ElectionState.Leads) { return; }
+        if (!founds) { Takeovers++; }
+        _shard.TakeOver(SiteState.Alone);
     }
 
     private void StepDown(Reign reign)
@@ -538,6 +550,12 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         CohortFollowerStatus[] able = [.. lead.Followers.Where(f => !f.Learns && f.Problem is null && f.SilentUs >= 0
             && f.SilentUs < _times.LeaseUs)];
         return able.Length == 0 ? null : able.MaxBy(f => f.Durable).Node;
+    }
+
+    public async Task HandOverAsync()
+    {
+        if (!GiveWay()) { return; }
+        await _succeeded.Task.WaitAsync(2 * Options.Lease).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     private void HandOver(NodeName to)

@@ -25,6 +25,12 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
     [
         .. Database("metadata", metadata),
         new("cluster", Where, "NAME", "The cluster's name. Also SLOGGER_CLUSTER.", "default", ""),
+        .. Access,
+    ];
+
+    /// <summary>How to be let in by processes.</summary>
+    public static IEnumerable<OptionDefinition> Access =>
+    [
         .. Credentials,
         new("config", Where, "FILE", "The site's file, as its processes have it: what is left out here is taken from there. Also "
             + "SLOGGER_CONFIG.", "none", ""),
@@ -36,7 +42,8 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
             $"{help}: sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION. Also {VariableOf(name)}, which keeps a password off "
                 + "the command line.", "none", "") { IsSecret = true }];
 
-    private const string Where = "Which cluster, and how to be let in by its processes";
+    /// <summary>Their heading in --help.</summary>
+    public const string Where = "Which cluster, and how to be let in by its processes";
 
     private static readonly OptionDefinition[] Credentials =
     [

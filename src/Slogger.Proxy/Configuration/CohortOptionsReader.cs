@@ -55,7 +55,8 @@ internal static class CohortOptionsReader
         }
     }
 
-    private static bool Members(string text, out ImmutableArray<CohortMember> value, out string problem)
+    /// <summary>Parses NAME=HOST:PORT,...</summary>
+    public static bool Members(string text, out ImmutableArray<CohortMember> value, out string problem)
     {
         value = [];
         problem = "";

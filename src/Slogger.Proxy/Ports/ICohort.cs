@@ -24,6 +24,10 @@ internal interface ICohort : IStreamIntake
     /// <summary>The shard's store is lost. Another node is asked to lead, if one could.</summary>
     /// <returns>Whether one was: this node steps down.</returns>
     bool GiveWay();
+
+    /// <summary>The shard stops by plan. Another node is asked to lead, if one could, and this one steps down. Completes when another one
+    /// leads, or none has in twice the lease.</summary>
+    Task HandOverAsync();
 }
 
 /// <summary>The shard of a node, as the node sees it.</summary>
@@ -49,6 +53,9 @@ internal interface ICohortLead
 
     /// <summary>The last version that is committed; null: none of this reign yet.</summary>
     LogIndex? Commit { get; }
+
+    /// <summary>Whether the lease holds.</summary>
+    bool MaySpeak { get; }
 
     /// <summary>Has the lease looked at: whoever steps down without one does.</summary>
     void Look(Action<LeaderLease> look);

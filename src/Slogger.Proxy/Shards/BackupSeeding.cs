@@ -24,7 +24,7 @@ internal sealed class BackupSeeding
     private readonly ServeOptions _options;
     private readonly VersionLog _log;
     private readonly RedisDumps _dumps;
-    private readonly string _directory;
+    private readonly string _directory, _receiver;
     private readonly IShippingShard _shard;
     private readonly ILogger _report;
     private readonly Lock _lock = new();
@@ -39,11 +39,13 @@ internal sealed class BackupSeeding
     /// <param name="log">What goes on from copies.</param>
     /// <param name="dumps">What they are.</param>
     /// <param name="directory">Where the copy lies; of no other use.</param>
+    /// <param name="receiver">Who is seeded, for people.</param>
     /// <param name="shard">Is asked, and told.</param>
     /// <param name="report">For people.</param>
-    public BackupSeeding(ServeOptions options, VersionLog log, RedisDumps dumps, string directory, IShippingShard shard, ILogger report)
+    public BackupSeeding(ServeOptions options, VersionLog log, RedisDumps dumps, string directory, string receiver, IShippingShard shard,
+        ILogger report)
     {
-        (_options, _log, _dumps, _directory, _shard, _report) = (options, log, dumps, directory, shard, report);
+        (_options, _log, _dumps, _directory, _receiver, _shard, _report) = (options, log, dumps, directory, receiver, shard, report);
         _copy = CopyRecord.Find(directory);
     }
 
@@ -89,7 +91,7 @@ internal sealed class BackupSeeding
             bool isTooOld = _copy is { } old && status.End.Offset - old.Seed.Base.Offset > _options.Site.BackupBudgetBytes;
             if (isTooOld && status.State == ShipperState.AwaitsSeed)
             {
-                _report.Warn($"shard {_options.Shard}: the copy that the backup is seeded with is given up, since as much of the log as "
+                _report.Warn($"shard {_options.Shard}: the copy that {_receiver} is seeded with is given up, since as much of the log as "
                     + "--backup-budget has gathered behind it; another is made. Raise --backup-budget");
             }
             bool isVoid = _copy is { } made && (!made.IsPartOf(_log) || (_wanted >= 0 && _wanted != made.Seed.Generation));
@@ -125,7 +127,7 @@ internal sealed class BackupSeeding
             CheckpointResult result = await _dumps.FetchAsync(temporary, stop).ConfigureAwait(false);
             if (result is CheckpointResult.Failed failed)
             {
-                _report.Warn($"shard {_options.Shard}: no copy for the backup could be taken: {failed.Message}");
+                _report.Warn($"shard {_options.Shard}: no copy for {_receiver} could be taken: {failed.Message}");
             }
             if (result is not CheckpointResult.Fetched fetched || fetched.ReplicationId != _log.ReplicationId) { return; }
             long offset = fetched.Offset;
@@ -138,12 +140,12 @@ internal sealed class BackupSeeding
                 before with { Offset = offset, Closed = closed }, new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(temporary) };
             Keep(seed, temporary);
             isMade = true;
-            _report.Info($"shard {_options.Shard}: a copy of {seed.Bytes} bytes at offset {offset} is ready for the backup, which can be "
+            _report.Info($"shard {_options.Shard}: a copy of {seed.Bytes} bytes at offset {offset} is ready for {_receiver}, which can be "
                 + $"loaded there at version {floor}");
         }
         catch (Exception e) when (e is LogIOException { IsFatal: false } or IOException)
         {
-            _report.Warn($"shard {_options.Shard}: no copy for the backup could be kept, and another is made later: {e.Message}");
+            _report.Warn($"shard {_options.Shard}: no copy for {_receiver} could be kept, and another is made later: {e.Message}");
         }
         finally
         {

@@ -82,7 +82,7 @@ internal sealed class BackupShipping
         }
         _targets = [.. connectors.Select((connector, i) => new BackupTarget(options, i, connector, log,
             new(options, log, dumps, connectors.Count == 1 ? copies : Path.Combine(copies, i.ToString(CultureInfo.InvariantCulture)),
-                shard, report),
+                $"the backup at {connector.Target}", shard, report),
             this, shard, report))];
     }
 

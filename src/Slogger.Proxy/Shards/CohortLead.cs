@@ -48,7 +48,7 @@ internal sealed class CohortLead : ICohortLead
         _leader = new(own.Node, reign, own.Voters, (long)own.Lease.TotalMicroseconds, LeaseClock.NowUs);
         _untilUs = _leader.Lease.UntilUs;
         _targets = [.. cohort.Others.Select(o => new Target(options, o.Node, o.Way, log, new(options, log, dumps,
-            Path.Combine(options.DataDirectory, CopiesName, o.Node.Text), shard, report), this, shard, report))];
+            Path.Combine(options.DataDirectory, CopiesName, o.Node.Text), $"node {o.Node}", shard, report), this, shard, report))];
     }
 
     /// <summary>The reign.</summary>

@@ -31,7 +31,8 @@ internal sealed partial class LogShard : ICohortShard
         Access.ShutForGood();
         Versions.Deposed();
         Access.Post(() => Access.Loop!.CloseStore(NoLeaderText));
-        Lifetime.KeepsStore = true;
+        // The process goes on with it, if it is not to end.
+        Lifetime.KeepsStore = !Lifetime.IsStopping;
         Fail(ProxyExit.Failed(NoLeaderText));
     }
 
@@ -40,6 +41,8 @@ internal sealed partial class LogShard : ICohortShard
 
     // The reign of what it appends; none without a cohort.
     private Reign OwnReign => _lead?.Reign ?? Reign.None;
+
+    internal override Task HandOverAsync() => Cohort is { } cohort && _lead is not null ? cohort.HandOverAsync() : Task.CompletedTask;
 
     internal override bool GivesWay() => Cohort is { } cohort && _lead is not null && cohort.GiveWay();
 }

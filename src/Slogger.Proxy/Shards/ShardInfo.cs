@@ -5,6 +5,7 @@ using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Ports;
 
 namespace Slogger.Proxy.Shards;
 
@@ -14,7 +15,7 @@ internal sealed class ShardInfo(VersionedShard shard, ServeOptions options)
     private readonly OperationRate _rate = new();
 
     /// <summary>See <see cref="IShardPort.InfoText"/>.</summary>
-    public string Text(FrontEndLoop loop) => shard.Seat.FollowedSite is { } site ? OfBackup(site, loop) : OfPrimary(loop);
+    public string Text(FrontEndLoop loop) => shard.Seat.FollowedSite is { } site ? OfFollower(site, loop) : OfPrimary(loop);
 
     private string OfPrimary(FrontEndLoop loop)
     {
@@ -48,20 +49,25 @@ internal sealed class ShardInfo(VersionedShard shard, ServeOptions options)
         Line("metadata_state", shard.Cuts!.Recorder.IsMetadataAvailable ? "available" : "unavailable");
         shard.Cuts.Coordination?.AppendShards(Line);
         shard.AppendSite(Line);
+        if (shard.Intake is ICohort cohort) { foreach ((string name, object value) in cohort.Status) { Line(name, value); } }
         AppendProcess(Line);
         return text.ToString();
     }
 
-    private string OfBackup(SiteState site, FrontEndLoop loop)
+    private string OfFollower(SiteState site, FrontEndLoop loop)
     {
         var text = new StringBuilder(512);
         void Line(string name, object value) => text.Append(CultureInfo.InvariantCulture, $"{name}:{value}\r\n");
-        Line("role", "backup");
+        bool isNode = shard.Intake is ICohort;
+        Line("role", isNode ? "follower" : "backup");
         Line("mode", shard.ModeName);
         Line("cluster", options.Cluster);
         Line("shard", options.Shard);
-        Line("stream", options.Shard);
-        Line("site_epoch", site.Epoch);
+        if (!isNode)
+        {
+            Line("stream", options.Shard);
+            Line("site_epoch", site.Epoch);
+        }
         Line("worldline", shard.WorldLine);
         Line("applied", shard.Follower.Applied);
         if (shard.Follower.Stands is { } stands && stands.Time.Microseconds > 0)

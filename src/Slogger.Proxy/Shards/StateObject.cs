@@ -273,6 +273,9 @@ internal abstract class StateObject
     /// <returns>Whether it does: this shard ends.</returns>
     internal virtual bool GivesWay() => false;
 
+    /// <summary>All that was done is committed, and the shard stops: a leader has another node of its cohort lead.</summary>
+    internal virtual Task HandOverAsync() => Task.CompletedTask;
+
     // ---- The end ----
 
     /// <summary>The start has failed, or was stopped: what it has opened is closed, since the process may go on.</summary>

@@ -262,6 +262,8 @@ internal abstract partial class VersionedShard
             await Task.WhenAny(Versions.Stopped, Failure, Task.Delay(StopLimit)).ConfigureAwait(false);
             if (!Versions.Stopped.IsCompleted) { _report.Warn("the last version could not be committed in time"); }
         }
+        // Whoever leads next is not kept waiting by what follows.
+        await HandOverAsync().ConfigureAwait(false);
         if (Versions.Stopped.IsCompleted)
         {
             await Membership.EndAsync().ConfigureAwait(false);

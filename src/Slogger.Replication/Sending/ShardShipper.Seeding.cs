@@ -39,7 +39,7 @@ internal sealed partial class ShardShipper
         }
         else if (IsToBeSaid())
         {
-            _report.Info($"shard {_stream}: the backup at {_connector.Target} is being seeded: it has {_seeding!.Of}");
+            _report.Info($"shard {_stream}: {Receiver} is being seeded: it has {_seeding!.Of}");
         }
     }
 
@@ -103,7 +103,7 @@ internal sealed partial class ShardShipper
         _saidWhy = why;
         // Without a copy it is a backup's first seeding, or one that somebody has asked for.
         _report.Write(why == SeedOffer.NoCopy ? LogLevel.Information : LogLevel.Warning,
-            $"shard {_stream}: the backup at {_connector.Target} has to be seeded: {why}");
+            $"shard {_stream}: {Receiver} has to be seeded: {why}");
     }
 
     private bool IsToBeSaid()

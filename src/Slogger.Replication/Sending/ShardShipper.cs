@@ -240,14 +240,17 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             if (!e.NeedsPerson)
             {
                 string what = _problem is null ? $"shipping to {_connector.Target} has stopped"
-                    : $"the backup at {_connector.Target} does not take the log yet";
+                    : $"{Receiver} does not take the log yet";
                 _report.Info($"shard {_stream}: {what}, and is tried again: {e.Message}");
             }
         }
         if (!_loss.IsToTell(e.NeedsPerson)) { return; }
         string since = e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {LastingLoss.WarnAfter.TotalSeconds:0} s");
-        _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the log{since}, and is tried again: {e.Message}");
+        _report.Warn($"shard {_stream}: {Receiver} does not take the log{since}, and is tried again: {e.Message}");
     }
+
+    // For people.
+    private string Receiver => (_listener.IsFollower ? "node " : "the backup at ") + _connector.Target;
 
     private ShipperState State
     {
@@ -342,7 +345,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                     after = _machine.Watermark;
                     isSeeded &= _machine.State == ShipperState.Shipping;
                 }
-                if (isSeeded) { _report.Info($"shard {_stream}: the backup at {_connector.Target} is seeded, and follows"); }
+                if (isSeeded) { _report.Info($"shard {_stream}: {Receiver} is seeded, and follows"); }
                 _listener.OnReplied(reply);
                 if (after > before) { _listener.OnWatermark(after); }
                 Wake();
@@ -423,11 +426,11 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 _listener.HoldWrites(hold.IsHeld);
                 break;
             case ShipperEffect.Warn warn:
-                _report.Warn($"shard {_stream}: {warn.KeptBytes >> 20} MiB of the log are kept for the backup at {_connector.Target}, "
+                _report.Warn($"shard {_stream}: {warn.KeptBytes >> 20} MiB of the log are kept for {Receiver}, "
                     + "which does not keep up or cannot be reached");
                 break;
             case ShipperEffect.Detached:
-                _report.Warn($"shard {_stream}: the backup at {_connector.Target} was given up, since the log that was kept for it was at "
+                _report.Warn($"shard {_stream}: {Receiver} was given up, since the log that was kept for it was at "
                     + "its budget: it has to be seeded again");
                 break;
             case ShipperEffect.ShardTaken taken:

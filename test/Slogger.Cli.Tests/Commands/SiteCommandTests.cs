@@ -1,4 +1,5 @@
-// The commands of two sites: their help. What they do is tested where there are sites: Slogger.Sites.Tests.
+// The commands of two sites and of cohorts: their help. What they do is tested where there are sites: Slogger.Sites.Tests.
+using Slogger.Cli.Cohorts;
 using Slogger.Cli.Sites;
 
 namespace Slogger.Cli.Tests.Commands;
@@ -9,10 +10,10 @@ public sealed class SiteCommandTests
     public async Task Help_OfEachCommand_HasAllOptionsAndExitCodes()
     {
         string list = (await AppRun.Of(["--help"])).Output;
-        foreach (SiteCommand command in SiteCommands.All)
+        foreach (SiteCommand command in SiteCommands.All.Concat(CohortCommands.All))
         {
             Assert.Matches($"  slogger {command.Name} +{command.Description}", list);
-            AppRun run = await AppRun.Of([command.Name, "--help"]);
+            AppRun run = await AppRun.Of([.. command.Name.Split(' '), "--help"]);
             Assert.Equal(0, run.ExitCode);
             Assert.All(command.Options, option => Assert.Contains(option.Switch, run.Output, StringComparison.Ordinal));
             Assert.All(run.Output.Split('\n').Where(l => !l.StartsWith("  slogger", StringComparison.Ordinal)),

@@ -68,6 +68,21 @@ public sealed class StatusCommandTests : IDisposable
     }
 
     [Fact]
+    public async Task Table_OfACohortsFollower_ShowsTheCohortAndNothingOfASite()
+    {
+        const string Info = "role:follower\r\nmode:log\r\ncluster:default\r\nshard:2\r\nworldline:3\r\napplied:3:120\r\n"
+            + "applied_time_us:17\r\napplied_age_ms:6.5\r\nnode:b\r\nnode_role:follows\r\nreign:5\r\nleader:a\r\ncommit_version:121\r\n"
+            + "members:a,b,c\r\ntakeovers:1\r\nclients:2\r\nclients_dedicated:0\r\nops_per_sec:10\r\nstore:the supervised Redis\r\n"
+            + "store_state:serving reads\r\nuptime_s:65\r\nversion:0.1.0\r\n";
+        using FakeProxy proxy = new(new() { ["DPR.INFO"] = FakeProxy.Bulk(Info) });
+        AppRun run = await AppRun.Of(["status", proxy.Address.ToString()]);
+        string[] expected = ["b of a,b,c: follows, leader: a", "version 121", "3:120, closed 6.5 ms ago", "taken over 1 times"];
+        Assert.All(expected, text => Assert.Contains(text, run.Output));
+        Assert.DoesNotContain("?", run.Output.Split(proxy.Address.ToString())[1], StringComparison.Ordinal);
+        Assert.All((string[])["watermark", "primary", "metadata"], text => Assert.DoesNotContain(text, run.Output, StringComparison.Ordinal));
+    }
+
+    [Fact]
     public async Task Json_HasEveryFieldWithItsType()
     {
         using FakeProxy proxy = FakeProxy.WithInfo();

@@ -1,5 +1,6 @@
 // What docs/reference lists is what the program has: every option with its default, every command, field, table and message, and none more.
 using System.Text.RegularExpressions;
+using Slogger.Cli.Cohorts;
 using Slogger.Cli.Sites;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
@@ -9,7 +10,7 @@ namespace Slogger.Cli.Tests.Documents;
 public partial class ReferenceTests
 {
     private const string OptionsPage = "docs/reference/options.md", CommandsPage = "docs/reference/commands.md",
-        OfSites = "## Of `slogger status --site --json`";
+        OfSites = "## Of `slogger status --site --json`", OfCohorts = "## Of `slogger cohort status --json`";
 
     [Fact]
     public void Options_OfTheCatalog_AreAllOnTheirPageAndNoOthers()
@@ -40,14 +41,14 @@ public partial class ReferenceTests
     }
 
     public static TheoryData<string> CommandsWithOptionsOfTheirOwn =>
-        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, .. SiteCommands.All.Select(c => c.Name)];
+        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, .. SiteCommands.All.Concat(CohortCommands.All).Select(c => c.Name)];
 
     [Theory]
     [MemberData(nameof(CommandsWithOptionsOfTheirOwn))]
     public void Commands_TheirOptions_AreInTheirSectionsAndNoOthers(string name)
     {
         SiteCommand? ofSites = SiteCommands.Find(name);
-        IEnumerable<OptionDefinition> options = ofSites?.Options ?? name switch
+        IEnumerable<OptionDefinition> options = (ofSites ?? CohortCommands.Find(name))?.Options ?? name switch
         {
             StatusCommand.Name => StatusOptions.All,
             MoveCommand.Name => MoveOptions.All,
@@ -112,6 +113,16 @@ public partial class ReferenceTests
     }
 
     [Fact]
+    public void Fields_OfACohort_AreAllInTheirSection()
+    {
+        string section = Pages.Section("docs/reference/fields.md", OfCohorts);
+        string[] names = [.. NamePattern().Matches(Report.NamesOf(CohortReportJson.Default.CohortReport)).Select(m => m.Value).Distinct()];
+        Assert.Contains("behind_versions", names);
+        string[] missing = [.. names.Where(name => !section.Contains($"`{name}`", StringComparison.Ordinal))];
+        Assert.Empty(missing);
+    }
+
+    [Fact]
     public void DprCommands_OfThePages_AreThoseOfTheFrontEnd()
     {
         string[] told = [.. Pages.ForUsers().SelectMany(p => DprPattern().Matches(Pages.Read(p)).Select(m => m.Value)).Distinct()];
@@ -145,10 +156,10 @@ public partial class ReferenceTests
         Assert.Empty(unknown);
     }
 
-    [GeneratedRegex("^  slogger ([a-z]+)", RegexOptions.Multiline)]
+    [GeneratedRegex("^  slogger ((?:cohort )?[a-z]+)", RegexOptions.Multiline)]
     private static partial Regex CommandPattern();
 
-    [GeneratedRegex("^## `slogger ([a-z]+)`", RegexOptions.Multiline)]
+    [GeneratedRegex("^## `slogger ([a-z ]+)`", RegexOptions.Multiline)]
     private static partial Regex SectionPattern();
 
     // As a shard, its store and a stream's receiver write them.

@@ -1,0 +1,60 @@
+// slogger cohort status and lead, of nodes that run.
+using System.Text.Json;
+using Slogger.Integration.Tests.Processes;
+
+namespace Slogger.Integration.Tests.Cohorts;
+
+public sealed class CohortCommandTests
+{
+    [Fact]
+    public async Task Lead_OfARunningCohort_HasTheNamedNodeLead_AndStatusShowsIt()
+    {
+        const int Keys = 50;
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace);
+        await nodes.StartAsync();
+        int first = await nodes.LeaderAsync(), to = (first + 1) % CohortNodes.Count, third = 3 - first - to;
+        await nodes.FillAsync(first, "k", Keys);
+        foreach (int follower in (int[])[to, third]) { await nodes.FollowsAsync(follower); }
+
+        JsonElement before = await StatusAsync(nodes, mayBeLost: 1);
+        Assert.Equal(CohortNodes.NameOf(first), before.GetProperty("leader").GetString());
+        Assert.All(before.GetProperty("nodes").EnumerateArray(), n => Assert.True(n.GetProperty("counts").GetBoolean(), $"{n}"));
+
+        (int code, string said) = await nodes.CommandAsync("lead", "--to", CohortNodes.NameOf(to), "--json");
+        Assert.True(code == 0, said + nodes.Tail());
+        JsonElement done = JsonDocument.Parse(said[said.IndexOf('{', StringComparison.Ordinal)..]).RootElement;
+        Assert.Equal(CohortNodes.NameOf(first), done.GetProperty("from").GetString());
+        Assert.Equal(CohortNodes.NameOf(to), done.GetProperty("to").GetString());
+        Assert.True(done.GetProperty("took_ms").GetDouble() > 0);
+        Assert.Equal(to, await nodes.LeaderAsync(but: first));
+        Assert.Empty(await nodes.MissingAsync(to, "k", Keys));
+        await nodes.FollowsAsync(first);
+
+        (code, said) = await nodes.CommandAsync("lead", "--to", CohortNodes.NameOf(to));
+        Assert.Equal(0, code);
+        Assert.Contains($"{CohortNodes.NameOf(to)} leads already", said, StringComparison.Ordinal);
+
+        await nodes.KillAsync(third);
+        JsonElement after = await StatusAsync(nodes, mayBeLost: 0);
+        Assert.Equal(CohortNodes.NameOf(to), after.GetProperty("leader").GetString());
+        Assert.Contains($"no node may be lost: {CohortNodes.NameOf(third)} does not answer", after.GetProperty("loss").GetString(),
+            StringComparison.Ordinal);
+        Assert.True(after.GetProperty("reign").GetInt64() > before.GetProperty("reign").GetInt64());
+        (code, said) = await nodes.CommandAsync("lead", "--to", CohortNodes.NameOf(third));
+        Assert.Equal(1, code);
+    }
+
+    // Waits until so many nodes may be lost.
+    private static async Task<JsonElement> StatusAsync(CohortNodes nodes, int mayBeLost)
+    {
+        JsonElement root = default;
+        await nodes.EventuallyAsync($"{mayBeLost} nodes may be lost", async () =>
+        {
+            (int code, string said) = await nodes.CommandAsync("status", "--json");
+            root = JsonDocument.Parse(said[said.IndexOf('{', StringComparison.Ordinal)..(said.LastIndexOf('}') + 1)]).RootElement;
+            return code == 0 && root.GetProperty("may_be_lost").GetInt32() == mayBeLost;
+        });
+        return root;
+    }
+}

@@ -1,0 +1,210 @@
+// Three nodes of one shard, each a process with a Redis that it runs, and one metadata database. Killed by process id.
+using System.Globalization;
+using System.Net;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Cohorts;
+
+internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres = null) : IAsyncDisposable
+{
+    public const int Count = 3;
+
+    /// <summary>Ends a hung test; decides nothing.</summary>
+    public static readonly TimeSpan Generous = TimeSpan.FromMinutes(3);
+
+    private static readonly TimeSpan ReplyLimit = TimeSpan.FromSeconds(10);
+    private readonly int[] _clientPorts = [.. Enumerable.Range(0, Count).Select(_ => Workspace.FreePort())];
+    private readonly int[] _nodePorts = [.. Enumerable.Range(0, Count).Select(_ => Workspace.FreePort())];
+    private readonly ProxyProcess?[] _processes = new ProxyProcess?[Count];
+    private readonly List<string> _said = [];
+
+    /// <summary>A node's name.</summary>
+    public static string NameOf(int node) => "abc"[node].ToString();
+
+    /// <summary>As --cohort takes it.</summary>
+    public string Members => string.Join(',', Enumerable.Range(0, Count)
+        .Select(i => string.Create(CultureInfo.InvariantCulture, $"{NameOf(i)}=127.0.0.1:{_nodePorts[i]}")));
+
+    public string Data(int node) => workspace.File("node-" + NameOf(node));
+
+    public int ProcessId(int node) => _processes[node]!.Id;
+
+    public EndPoint Endpoint(int node) => new IPEndPoint(IPAddress.Loopback, _clientPorts[node]);
+
+    public Task<RespClient> ConnectAsync(int node) => RespClient.ConnectAsync(Endpoint(node));
+
+    public async Task StartAsync()
+    {
+        for (int i = 0; i < Count; i++) { Launch(i); }
+        await Task.WhenAll(_processes.Select(p => p!.ReadyAsync()));
+    }
+
+    public async Task StartAsync(int node)
+    {
+        Launch(node);
+        await _processes[node]!.ReadyAsync();
+    }
+
+    private void Launch(int node)
+    {
+        End(node);
+        string metadata = postgres is null ? "sqlite:" + workspace.File("metadata.db") : "postgres:" + postgres.ConnectionString;
+        // A lease that a busy machine keeps: takeovers come from what the test does.
+        _processes[node] = ProxyProcess.Launch(_clientPorts[node],
+        [
+            "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", metadata, "--cluster", "replicated",
+            "--node", NameOf(node), "--cohort", Members, "--lease", "1s",
+        ]);
+    }
+
+    // What it has said is kept for who fails.
+    private void End(int node)
+    {
+        if (_processes[node] is not { } process) { return; }
+        process.KillHard();
+        _said.Add(process.Tail());
+        process.Dispose();
+        _processes[node] = null;
+    }
+
+    public void KillProxy(int node) => _processes[node]!.KillHard();
+
+    public Task<bool> KillRedisAsync(int node) => SupervisedRedis.KillAsync(Data(node));
+
+    /// <summary>As if its machine were lost.</summary>
+    public async Task KillAsync(int node)
+    {
+        KillProxy(node);
+        await KillRedisAsync(node);
+    }
+
+    public Task<int> TerminateAsync(int node) => _processes[node]!.TerminateAsync();
+
+    public bool HasExited(int node) => _processes[node] is not { HasExited: false };
+
+    /// <summary>A field of DPR.INFO; null: the node does not say it, or does not answer.</summary>
+    public async Task<string?> InfoAsync(int node, string field)
+    {
+        try
+        {
+            using RespClient client = await ConnectAsync(node);
+            await client.SendAsync("DPR.INFO");
+            RespValue reply = await client.ReadAsync(ReplyLimit);
+            return reply.Text.Split("\r\n").FirstOrDefault(l => l.StartsWith(field + ":", StringComparison.Ordinal))?[(field.Length + 1)..];
+        }
+        catch (Exception e) when (e is ConnectionLostException or TimeoutException)
+        {
+            return null;
+        }
+    }
+
+    public async Task<long> NumberAsync(int node, string field) =>
+        long.Parse(await InfoAsync(node, field) ?? throw new InvalidDataException($"{field} is not told\n{Tail()}"),
+            CultureInfo.InvariantCulture);
+
+    /// <summary>Waits until a node serves as the leader.</summary>
+    /// <param name="but">Not this one.</param>
+    public async Task<int> LeaderAsync(int? but = null)
+    {
+        int found = -1;
+        await EventuallyAsync("a node leads and serves", async () =>
+        {
+            for (int i = 0; i < Count && found < 0; i++)
+            {
+                if (i != but && await InfoAsync(i, "node_role") == "leads" && await InfoAsync(i, "lease") == "held"
+                    && await InfoAsync(i, "store_state") == "serving") { found = i; }
+            }
+            return found >= 0;
+        });
+        return found;
+    }
+
+    /// <summary>Waits until a node follows, and its store has what is committed now.</summary>
+    public async Task FollowsAsync(int node)
+    {
+        await EventuallyAsync($"node {NameOf(node)} follows", async () => await InfoAsync(node, "node_role") == "follows"
+            && await InfoAsync(node, "store_state") == "serving reads");
+    }
+
+    /// <summary>Writes at whoever leads, until it is answered.</summary>
+    public Task SetAsync(string key, string value) => EventuallyAsync($"SET {key} is answered", async () =>
+    {
+        for (int i = 0; i < Count; i++)
+        {
+            if (await InfoAsync(i, "node_role") == "leads" && await TrySetAsync(i, key, value)) { return true; }
+        }
+        return false;
+    });
+
+    /// <summary>Writes at a node. False: it has not answered that it is done.</summary>
+    public async Task<bool> TrySetAsync(int node, string key, string value)
+    {
+        try
+        {
+            using RespClient client = await ConnectAsync(node);
+            await client.SendAsync("SET", key, value);
+            return !(await client.ReadAsync(ReplyLimit)).IsError;
+        }
+        catch (Exception e) when (e is ConnectionLostException or TimeoutException)
+        {
+            return false;
+        }
+    }
+
+    /// <summary>Writes many, all of which are answered.</summary>
+    public async Task FillAsync(int leader, string prefix, int count)
+    {
+        using RespClient client = await ConnectAsync(leader);
+        for (int i = 0; i < count; i++) { await client.SendAsync("SET", Key(prefix, i), Text(i)); }
+        for (int i = 0; i < count; i++) { Assert.Equal("+OK", (await client.ReadAsync(Generous)).Compact); }
+    }
+
+    /// <summary>What of it a node lacks.</summary>
+    public async Task<IReadOnlyList<string>> MissingAsync(int node, string prefix, int count)
+    {
+        using RespClient client = await ConnectAsync(node);
+        List<string> missing = [];
+        for (int i = 0; i < count; i++)
+        {
+            RespValue reply = await client.CallAsync("GET", Key(prefix, i));
+            if (reply.Compact != "$" + Text(i)) { missing.Add($"{Key(prefix, i)}: {reply.Compact}"); }
+        }
+        return missing;
+    }
+
+    /// <summary>Runs a command of cohorts.</summary>
+    public Task<(int ExitCode, string Output)> CommandAsync(string command, params string[] arguments) =>
+        ProxyProcess.CommandAsync(["cohort", command, "--cohort", Members, .. arguments]);
+
+    /// <summary>Waits, and shows what the nodes have said if it was for nothing.</summary>
+    public async Task EventuallyAsync(string what, Func<Task<bool>> ask)
+    {
+        try
+        {
+            await Eventually.AsyncTrue(what, Generous, ask);
+        }
+        catch (TimeoutException e)
+        {
+            throw new TimeoutException($"{e.Message}\n{Tail()}", e);
+        }
+    }
+
+    public bool HasSaid(int node, string text) => _processes[node]?.Tail().Contains(text, StringComparison.Ordinal) == true;
+
+    public string Tail() => string.Join('\n', _said.Concat(_processes.Select(p => p?.Tail())));
+
+    public async ValueTask DisposeAsync()
+    {
+        for (int i = 0; i < Count; i++)
+        {
+            if (!HasExited(i)) { ChildProcess.Resume(ProcessId(i)); }
+            End(i);
+            await KillRedisAsync(i);
+        }
+    }
+
+    private static string Key(string prefix, int i) => string.Create(CultureInfo.InvariantCulture, $"{prefix}:{i}");
+
+    private static string Text(int i) => i.ToString(CultureInfo.InvariantCulture);
+}

@@ -1,0 +1,239 @@
+// Three real nodes, and what happens to them: each test does one thing to a process, and waits for what has to come of it.
+using System.Diagnostics;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Cohorts;
+
+public sealed class TakeoverTests(ITestOutputHelper output)
+{
+    private const int Keys = 200;
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task Leader_IsKilledWithItsRedis_AnotherServesAllThatWasAnswered_AndItFollows(bool usesPostgres)
+    {
+        Assert.SkipWhen(usesPostgres && PostgresProcess.Programs is null, "PostgreSQL is not installed");
+        using var workspace = new Workspace();
+        using PostgresProcess? postgres = usesPostgres ? await PostgresProcess.StartAsync(workspace) : null;
+        await using var nodes = new CohortNodes(workspace, postgres);
+        await nodes.StartAsync();
+        int first = await nodes.LeaderAsync();
+        await nodes.FillAsync(first, "before", Keys);
+        long reign = await nodes.NumberAsync(first, "reign"), line = await nodes.NumberAsync(first, "worldline");
+
+        await nodes.KillAsync(first);
+        int next = await nodes.LeaderAsync(but: first);
+
+        Assert.Empty(await nodes.MissingAsync(next, "before", Keys));
+        Assert.True(await nodes.NumberAsync(next, "reign") > reign);
+        Assert.Equal(line, await nodes.NumberAsync(next, "worldline"));
+        Assert.Equal(1, await nodes.NumberAsync(next, "takeovers"));
+        await nodes.SetAsync("after", "1");
+        await nodes.StartAsync(first);
+        await nodes.FollowsAsync(first);
+        Assert.Equal("follower", await nodes.InfoAsync(first, "role"));
+        await nodes.EventuallyAsync("what was written without it is there", async () => await HasAsync(nodes, first, "after", "1"));
+        Assert.Empty(await nodes.MissingAsync(first, "before", Keys));
+    }
+
+    [Fact]
+    public async Task Followers_AreKilled_WritesGoOnWithoutOneAndWaitWithoutTwo()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace);
+        await nodes.StartAsync();
+        int leader = await nodes.LeaderAsync(), one = (leader + 1) % CohortNodes.Count, two = (leader + 2) % CohortNodes.Count;
+        await nodes.FillAsync(leader, "three", Keys);
+        await nodes.KillAsync(one);
+        await nodes.SetAsync("two", "2");
+        leader = await nodes.LeaderAsync();
+        await nodes.KillAsync(3 - one - leader);
+        two = 3 - one - leader;
+
+        using RespClient client = await nodes.ConnectAsync(leader);
+        await client.SendAsync("SET", "one", "1");
+        await Assert.ThrowsAsync<ConnectionLostException>(async () =>
+            Assert.Fail($"without a majority it was told {(await client.ReadAsync(CohortNodes.Generous)).Compact}"));
+        await nodes.EventuallyAsync("nobody leads", async () => await nodes.InfoAsync(leader, "node_role") is { } role && role != "leads");
+        (int code, string said) = await nodes.CommandAsync("status");
+        Assert.Equal(1, code);
+        Assert.Contains("nobody leads", said, StringComparison.Ordinal);
+        Assert.Contains($"{CohortNodes.NameOf(one)} does not answer", said, StringComparison.Ordinal);
+
+        await nodes.StartAsync(two);
+        await nodes.SetAsync("two", "3");
+        int next = await nodes.LeaderAsync();
+        Assert.Empty(await nodes.MissingAsync(next, "three", Keys));
+        Assert.True(await HasAsync(nodes, next, "two", "3"));
+    }
+
+    [Fact]
+    public async Task LeadersRedis_IsKilledAlone_AnotherNodeServesWithTheStoreThatItHas()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace);
+        await nodes.StartAsync();
+        int first = await nodes.LeaderAsync();
+        await nodes.FillAsync(first, "k", Keys);
+        int?[] stores = [.. Enumerable.Range(0, CohortNodes.Count).Select(i => SupervisedRedis.Find(nodes.Data(i)))];
+        long line = await nodes.NumberAsync(first, "worldline");
+
+        await nodes.KillRedisAsync(first);
+        int next = await nodes.LeaderAsync(but: first);
+
+        Assert.Equal(stores[next], SupervisedRedis.Find(nodes.Data(next)));
+        Assert.False(nodes.HasSaid(next, "was loaded from a checkpoint"));
+        Assert.Equal(line, await nodes.NumberAsync(next, "worldline"));
+        Assert.Empty(await nodes.MissingAsync(next, "k", Keys));
+        await nodes.FollowsAsync(first);
+    }
+
+    [Fact]
+    public async Task Leader_SleepsWhileAnotherLeads_AnswersNothingOldAndFollows()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace);
+        await nodes.StartAsync();
+        int first = await nodes.LeaderAsync();
+        using RespClient reader = await nodes.ConnectAsync(first), writer = await nodes.ConnectAsync(first);
+        await reader.DoAsync("SET", "x", "old");
+
+        ChildProcess.Suspend(nodes.ProcessId(first));
+        await reader.SendAsync("GET", "x");
+        await writer.SendAsync("SET", "y", "of-the-sleeper");
+        int next = await nodes.LeaderAsync(but: first);
+        await nodes.SetAsync("x", "new");
+        ChildProcess.Resume(nodes.ProcessId(first));
+
+        foreach (RespClient client in (RespClient[])[reader, writer])
+        {
+            await Assert.ThrowsAsync<ConnectionLostException>(async () =>
+                Assert.Fail($"the sleeper told {(await client.ReadAsync(CohortNodes.Generous)).Compact}"));
+        }
+        await nodes.FollowsAsync(first);
+        await nodes.EventuallyAsync("it has what the others did", async () => await HasAsync(nodes, first, "x", "new"));
+        Assert.True(await HasAsync(nodes, await nodes.LeaderAsync(), "x", "new"));
+    }
+
+    [Fact]
+    public async Task Node_ComesBackWithoutItsData_LearnsAndCountsAgain()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace);
+        await nodes.StartAsync();
+        int leader = await nodes.LeaderAsync(), lost = (leader + 1) % CohortNodes.Count;
+        await nodes.FillAsync(leader, "k", Keys);
+        await nodes.KillAsync(lost);
+        Directory.Delete(nodes.Data(lost), recursive: true);
+        await nodes.SetAsync("meanwhile", "1");
+
+        await nodes.StartAsync(lost);
+        await nodes.EventuallyAsync("it votes", () => Task.FromResult(nodes.HasSaid(lost, "has all that was committed, and votes")));
+        await nodes.FollowsAsync(lost);
+        leader = await nodes.LeaderAsync();
+        // Without it there is no majority any more.
+        await nodes.KillAsync(Enumerable.Range(0, CohortNodes.Count).First(i => i != leader && i != lost));
+        await nodes.SetAsync("with-it", "1");
+        Assert.Empty(await nodes.MissingAsync(await nodes.LeaderAsync(), "k", Keys));
+        await nodes.EventuallyAsync("it has the rest", async () => await HasAsync(nodes, lost, "with-it", "1"));
+        Assert.Empty(await nodes.MissingAsync(lost, "k", Keys));
+    }
+
+    [Fact]
+    public async Task Metadata_IsAwayDuringATakeover_TheNextLeaderServes()
+    {
+        Assert.SkipWhen(PostgresProcess.Programs is null, "PostgreSQL is not installed");
+        using var workspace = new Workspace();
+        using PostgresProcess postgres = await PostgresProcess.StartAsync(workspace);
+        await using var nodes = new CohortNodes(workspace, postgres);
+        await nodes.StartAsync();
+        int first = await nodes.LeaderAsync();
+        await nodes.FillAsync(first, "k", Keys);
+
+        postgres.KillHard();
+        await nodes.KillAsync(first);
+        int next = await nodes.LeaderAsync(but: first);
+        await nodes.SetAsync("without-sql", "1");
+        Assert.Empty(await nodes.MissingAsync(next, "k", Keys));
+
+        await postgres.RestartAsync();
+        next = await nodes.LeaderAsync(but: first);
+        await nodes.EventuallyAsync("a cut is recorded again", async () =>
+        {
+            try
+            {
+                using RespClient client = await nodes.ConnectAsync(next);
+                await client.CallAsync("SET", "with-sql", "1");
+                return (await client.CallAsync("DPR.WAIT", "*", "5000")) is { IsError: false } reply && reply.Items[2].Number == 1;
+            }
+            catch (ConnectionLostException)
+            {
+                return false;
+            }
+        });
+    }
+
+    [Fact]
+    public async Task Leader_IsStoppedInOrder_HandsOverFirst_AndClientsSeeNoErrors()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace);
+        await nodes.StartAsync();
+        int first = await nodes.LeaderAsync();
+        await nodes.FillAsync(first, "k", Keys);
+        for (int i = 0; i < CohortNodes.Count; i++) { if (i != first) { await nodes.FollowsAsync(i); } }
+        int answered = 0;
+        RespValue? error = null;
+        using RespClient client = await nodes.ConnectAsync(first);
+        Task writing = Task.Run(async () =>
+        {
+            try
+            {
+                while (error is null)
+                {
+                    RespValue reply = await client.CallAsync("SET", $"n:{answered}", $"{answered}");
+                    if (reply.IsError) { error = reply; }
+                    else { answered++; }
+                }
+            }
+            catch (ConnectionLostException)
+            {
+                // As by plan.
+            }
+        });
+        await nodes.EventuallyAsync("it writes", () => Task.FromResult(Volatile.Read(ref answered) > 20));
+
+        long began = Stopwatch.GetTimestamp();
+        Task<int> ending = nodes.TerminateAsync(first);
+        int next = await nodes.LeaderAsync(but: first);
+        output.WriteLine($"another node serves {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0} ms after SIGTERM");
+
+        Assert.Equal(0, await ending);
+        await writing;
+        Assert.Null(error);
+        Assert.True(nodes.HasSaid(next, "is elected"));
+        // It was asked: a lease that has to run out is no plan.
+        Assert.True(nodes.HasSaid(first, $"node {CohortNodes.NameOf(next)} leads, in reign"), nodes.Tail());
+        Assert.Empty(await nodes.MissingAsync(next, "k", Keys));
+        Assert.Empty(await nodes.MissingAsync(next, "n", answered));
+        Assert.Null(SupervisedRedis.Find(nodes.Data(first)));
+        await nodes.StartAsync(first);
+        await nodes.FollowsAsync(first);
+    }
+
+    private static async Task<bool> HasAsync(CohortNodes nodes, int node, string key, string value)
+    {
+        try
+        {
+            using RespClient client = await nodes.ConnectAsync(node);
+            await client.CallAsync("READONLY");
+            return (await client.CallAsync("GET", key)).Compact == "$" + value;
+        }
+        catch (Exception e) when (e is ConnectionLostException or TimeoutException)
+        {
+            return false;
+        }
+    }
+}
