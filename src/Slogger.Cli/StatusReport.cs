@@ -106,7 +106,7 @@ internal static class StatusReport
                 : $"{Get("node_role")}, leader: {Get("leader")}";
             Row("node", $"{Get("node")} of {Get("members")}: {doing}", doing == "leads" || Get("node_role") == "follows" ? Color.Green
                 : Color.Yellow);
-            Row("reign", $"{Get("reign")}, this process has taken over {Count(Get("takeovers"))} times");
+            Row("reign", $"{Get("reign")}, takeovers by this process: {Count(Get("takeovers"))}");
             Row("majority has", $"version {Get("commit_version")}");
         }
         if (isBackup)

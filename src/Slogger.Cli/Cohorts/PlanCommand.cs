@@ -103,7 +103,7 @@ internal static class PlanCommand
         string secret = One("site-secret-file") ?? "/etc/slogger/site-secret";
         if (!OptionText.Name(cluster, out _, out string problem)) { Fail($"--cluster \"{cluster}\" {problem}", "give another name"); }
         string? metadata = One("metadata");
-        if (metadata is not null && !Metadata.MetadataSpec.TryParse(metadata, out _, out string? bad))
+        if (metadata is not null && !MetadataSpec.TryParse(metadata, out _, out string? bad))
         {
             Fail($"--metadata {bad}", "write postgres:CONNECTION, sqlserver:CONNECTION or sqlite:PATH");
         }

@@ -119,17 +119,17 @@ internal static class SiteOptionsReader
                     + $"{OptionText.FormatSize(site.BackupWindowBytes)}", "raise --backup-budget or lower --backup-window");
         }
 
-        CheckCredentials(reader, site);
+        CheckCredentials(reader, site, [.. site.Addresses, .. options.Cohort?.Members.Select(m => m.Address) ?? []]);
     }
 
-    private static void CheckCredentials(OptionReader reader, SiteOptions site)
+    private static void CheckCredentials(OptionReader reader, SiteOptions site, ImmutableArray<ListenAddress> addresses)
     {
-        if (site.Addresses.IsEmpty)
+        if (addresses.IsEmpty)
         {
             // The nodes of a cohort show each other the same.
             if (!reader.IsGiven("cohort") && Credentials.FirstOrDefault(reader.IsGiven) is { } stray)
             {
-                reader.Fail(stray, "is given without --backup and --site-listen", "add one of them, or remove it");
+                reader.Fail(stray, "is given without --backup, --site-listen and --cohort", "add one of them, or remove it");
             }
             return;
         }
@@ -145,8 +145,8 @@ internal static class SiteOptionsReader
             reader.Fail("site-ca-file", "needs --site-cert-file", "give certificate and key: peers show theirs to each other");
         }
 
-        if (site.Addresses.FirstOrDefault(address => !address.IsLocal) is not { } open) { return; }
-        string name = site.Backups.Contains(open) ? "backup" : open == site.Listen ? "site-listen" : "watermark";
+        if (addresses.FirstOrDefault(address => !address.IsLocal) is not { } open) { return; }
+        string name = site.Backups.Contains(open) ? "backup" : open == site.Listen ? "site-listen" : open == site.Watermark ? "watermark" : "cohort";
         if (!reader.IsGiven("site-secret-file") && !reader.IsGiven("site-ca-file"))
         {
             reader.Fail(name, $"{open} is beyond this machine, and nothing says who may connect",

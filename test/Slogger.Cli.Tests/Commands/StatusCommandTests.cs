@@ -76,7 +76,7 @@ public sealed class StatusCommandTests : IDisposable
             + "store_state:serving reads\r\nuptime_s:65\r\nversion:0.1.0\r\n";
         using FakeProxy proxy = new(new() { ["DPR.INFO"] = FakeProxy.Bulk(Info) });
         AppRun run = await AppRun.Of(["status", proxy.Address.ToString()]);
-        string[] expected = ["b of a,b,c: follows, leader: a", "version 121", "3:120, closed 6.5 ms ago", "taken over 1 times"];
+        string[] expected = ["b of a,b,c: follows, leader: a", "version 121", "3:120, closed 6.5 ms ago", "takeovers by this process: 1"];
         Assert.All(expected, text => Assert.Contains(text, run.Output));
         Assert.DoesNotContain("?", run.Output.Split(proxy.Address.ToString())[1], StringComparison.Ordinal);
         Assert.All((string[])["watermark", "primary", "metadata"], text => Assert.DoesNotContain(text, run.Output, StringComparison.Ordinal));

@@ -207,7 +207,7 @@ public class ServeOptionsTests
     [InlineData("less than four pages", "faster-memory", "64mb")]
     [InlineData("without --backup", "redis", "h:1", "site-lease", "5s")]
     [InlineData("without --backup", "redis", "h:1", "on-backup-lag", "detach")]
-    [InlineData("without --backup and --site-listen", "redis", "h:1", "site-secret-file", "/etc/passwd")]
+    [InlineData("without --backup, --site-listen and --cohort", "redis", "h:1", "site-secret-file", "/etc/passwd")]
     [InlineData("nothing says who may connect", "redis", "h:1", "backup", "there:7380")]
     [InlineData("nothing says who may connect", "redis", "h:1", "site-listen", "0.0.0.0:7380")]
     [InlineData("nothing says who may connect", "redis", "h:1", "backup", "there:7380", "site-cert-file", "/etc/passwd", "site-key-file",
