@@ -2,6 +2,9 @@
 //
 // A copy is a dump of Redis, as a checkpoint is. It is kept under a name of its own for as long as it is sent, and the log from there on
 // with it. Which version a copy can be brought to first (its floor) is known when that version has ended behind it, durably.
+//
+// A node of a cohort gets a checkpoint. There is one always, also before the shard serves, which it may not do before another node has its
+// log.
 using Slogger.Core.Replication;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -11,6 +14,7 @@ using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Replication;
+using Slogger.Replication.Following;
 using Slogger.Replication.Seeding;
 using Slogger.Replication.Sending;
 
@@ -27,6 +31,7 @@ internal sealed class BackupSeeding
     private readonly string _directory, _receiver;
     private readonly IShippingShard _shard;
     private readonly ILogger _report;
+    private readonly CheckpointStore? _checkpoints;
     private readonly Lock _lock = new();
     private SeedCopy? _copy;
     private SeedCopy? _offered;             // to the shipper, last
@@ -42,10 +47,12 @@ internal sealed class BackupSeeding
     /// <param name="receiver">Who is seeded, for people.</param>
     /// <param name="shard">Is asked, and told.</param>
     /// <param name="report">For people.</param>
+    /// <param name="checkpoints">Of which the newest is the copy; null: it is a dump of its own.</param>
     public BackupSeeding(ServeOptions options, VersionLog log, RedisDumps dumps, string directory, string receiver, IShippingShard shard,
-        ILogger report)
+        ILogger report, CheckpointStore? checkpoints = null)
     {
         (_options, _log, _dumps, _directory, _receiver, _shard, _report) = (options, log, dumps, directory, receiver, shard, report);
+        _checkpoints = checkpoints;
         _copy = CopyRecord.Find(directory);
     }
 
@@ -99,7 +106,8 @@ internal sealed class BackupSeeding
             if (isDone) { _wanted = -1; }
             wanted = _copy is null ? _wanted : -1;
         }
-        if (wanted >= 0 && _shard.IsOpen && status.State == ShipperState.AwaitsSeed && ShardClock.MonotonicUs() >= _nextUs)
+        if (wanted >= 0 && _checkpoints is not null && status.State == ShipperState.AwaitsSeed) { Take(_checkpoints, wanted); }
+        else if (wanted >= 0 && _shard.IsOpen && status.State == ShipperState.AwaitsSeed && ShardClock.MonotonicUs() >= _nextUs)
         {
             await MakeAsync(wanted, stop).ConfigureAwait(false);
         }
@@ -153,6 +161,31 @@ internal sealed class BackupSeeding
             if (!isMade) { _nextUs = ShardClock.MonotonicUs() + Math.Max(CopyPauseUs, ShardClock.MonotonicUs() - began); }
             File.Delete(temporary);
             _dumps.EndTurn();
+        }
+    }
+
+    // A copy of the newest checkpoint. The log has all from there on.
+    private void Take(CheckpointStore checkpoints, long generation)
+    {
+        string temporary = _dumps.NewFile();
+        try
+        {
+            if (checkpoints.Latest(_log, _log.DurableOffset) is not { } from
+                || LogPlaces.EndAtOrBelow(_log, from.Offset) is not var (closed, _)) { return; }
+            var begins = _log.Lines.Begins;
+            LogBranch line = begins.LastOrDefault(b => b.Offset < from.Offset, begins[0]);
+            var at = new LogIndex(line.WorldLine, from.Offset, closed.Version) { Reign = line.Reign };
+            SystemFileLayer.Instance.LinkOrCopy(checkpoints.PathOf(from), temporary);
+            Keep(new($"{_options.Shard}-{from.Offset}-{Guid.NewGuid():N}", generation, from.Bytes, _log.History, at,
+                new(at.WorldLine, closed.Version.Next)) { Checksum = from.Checksum }, temporary);
+        }
+        catch (Exception e) when (e is LogException or IOException)
+        {
+            _report.Warn($"shard {_options.Shard}: no checkpoint could be kept for {_receiver}, and it is tried again: {e.Message}");
+        }
+        finally
+        {
+            File.Delete(temporary);
         }
     }
 

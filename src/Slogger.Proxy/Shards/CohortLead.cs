@@ -5,6 +5,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Ports;
 using Slogger.Replication.Links;
@@ -19,6 +20,7 @@ internal sealed class CohortLead : ICohortLead
     // Of the log, in memory: what is shipped before it is durable.
     public const int TailBytes = 16 << 20;
     private const string CopiesName = "copies";
+    private static readonly TimeSpan SeedingPeriod = TimeSpan.FromMilliseconds(50);
     private readonly ICohort _cohort;
     private readonly VersionLog _log;
     private readonly Action<WorldPoint> _committed;
@@ -27,6 +29,8 @@ internal sealed class CohortLead : ICohortLead
     private readonly Leader _leader;                // under the lock
     private readonly Lock _lock = new();
     private readonly TaskCompletionSource _begun = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private readonly CancellationTokenSource _ending = new();
+    private Task _seeding = Task.CompletedTask;
     private long _openings;
     private long _untilUs;                          // of the lease
 
@@ -39,16 +43,17 @@ internal sealed class CohortLead : ICohortLead
     /// <param name="shard">Is asked, and told.</param>
     /// <param name="committed">Is told what is committed.</param>
     /// <param name="heard">Is told that there is a lease again.</param>
+    /// <param name="checkpoints">What the log rests on.</param>
     /// <param name="report">For people.</param>
     public CohortLead(ServeOptions options, Reign reign, ICohort cohort, VersionLog log, RedisDumps dumps, IShippingShard shard,
-        Action<WorldPoint> committed, Action heard, ILogger report)
+        Action<WorldPoint> committed, Action heard, CheckpointStore checkpoints, ILogger report)
     {
         (Reign, _cohort, _log, _committed, _heard) = (reign, cohort, log, committed, heard);
         CohortOptions own = cohort.Options;
         _leader = new(own.Node, reign, own.Voters, (long)own.Lease.TotalMicroseconds, LeaseClock.NowUs);
         _untilUs = _leader.Lease.UntilUs;
         _targets = [.. cohort.Others.Select(o => new Target(options, o.Node, o.Way, log, new(options, log, dumps,
-            Path.Combine(options.DataDirectory, CopiesName, o.Node.Text), $"node {o.Node}", shard, report), this, shard, report))];
+            Path.Combine(options.DataDirectory, CopiesName, o.Node.Text), $"node {o.Node}", shard, report, checkpoints), this, shard, report))];
     }
 
     /// <summary>The reign.</summary>
@@ -103,11 +108,14 @@ internal sealed class CohortLead : ICohortLead
         var self = new Sender(default, Reign.Number, ++_openings);
         foreach (Target target in _targets) { target.Begin(self); }
         Synced();
+        if (_openings == 1) { _seeding = Task.Run(SeedAsync); }
     }
 
-    /// <summary>Ships no more, until it is begun again. The control task, and the end.</summary>
+    /// <summary>Ships no more. The end.</summary>
     public async Task EndAsync()
     {
+        await _ending.CancelAsync().ConfigureAwait(false);
+        await _seeding.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         foreach (Target target in _targets) { await target.EndAsync().ConfigureAwait(false); }
     }
 
@@ -126,10 +134,14 @@ internal sealed class CohortLead : ICohortLead
         if (hasGrown) { Tell(); }
     }
 
-    /// <summary>Makes copies for followers that lack what the log rests on. The control task.</summary>
-    public async Task KeepSeedingAsync(CancellationToken stop)
+    // Copies for followers that lack what the log rests on. The shard cannot serve before a majority has its log, so nobody else does it.
+    private async Task SeedAsync()
     {
-        foreach (Target target in _targets) { await target.KeepSeedingAsync(stop).ConfigureAwait(false); }
+        while (!_ending.IsCancellationRequested)
+        {
+            foreach (Target target in _targets) { await target.KeepSeedingAsync(_ending.Token).ConfigureAwait(false); }
+            await Task.Delay(SeedingPeriod, _ending.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        }
     }
 
     private void Tell()

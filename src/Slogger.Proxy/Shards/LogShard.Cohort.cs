@@ -22,7 +22,8 @@ internal sealed partial class LogShard : ICohortShard
     void ICohortShard.BeginReign(Reign reign)
     {
         if (!_log.IsEmpty) { lock (_logLock) { _log.BeginReign(reign); } }
-        _lead = new(_options, reign, Cohort!, _log, _dumps, this, Versions.OnDurable, Access.WakeSilent, _report);
+        _lead = new(_options, reign, Cohort!, _log, _dumps, this, Versions.OnDurable, Access.WakeSilent, _checkpoints,
+            _report);
         if (!_log.IsEmpty) { _lead.Begin(); }
     }
 
