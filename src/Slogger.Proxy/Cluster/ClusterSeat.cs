@@ -179,6 +179,12 @@ internal sealed class ClusterSeat : IAsyncDisposable
                 + $"{(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give "
                 + "--announce HOST:PORT");
         }
+        if (options.Cohort is { } cohort && (options.Announce is null || options.Announce.IsEveryInterface))
+        {
+            throw new MetadataException($"clients of the other nodes of the cohort could not be told where node {cohort.Node} is: "
+                + $"{(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give "
+                + "--announce HOST:PORT");
+        }
         if (settings.Grid[^1].IntervalUs != interval && !HasPeers)
         {
             await Metadata.ChangeIntervalAsync(Cluster, interval, now, stop).ConfigureAwait(false);
