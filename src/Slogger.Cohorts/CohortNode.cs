@@ -80,7 +80,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
 
     public IReadOnlyList<(NodeName Node, IShipConnector Way)> Others => _others;
 
-    public CohortView View => _seats.View;
+    public CohortView Seats => _seats.View;
 
     public long? AgeUs => _life?.CurrentUs is { } currentUs ? NowUs - currentUs : null;
 

@@ -51,10 +51,17 @@ internal sealed class CohortNews(FrontEndLoop loop, ICohortPort cohort)
         if (isChange && view.Leads)
         {
             if (!CohortCommands.Leads(loop) || loop.Shared is not { IsClosed: false } shared || !loop.Shard.IsOpen) { return; }
+            // As a client's request: it is of a version, which then ends, and followers get it.
+            if (!loop.Boundary.MayForward() || loop.Gate.IsShut) { return; }
             string text = string.Create(CultureInfo.InvariantCulture,
                 $"{cohort.MasterName} {_leader!.Host} {_leader.Port} {leader.Host} {leader.Port}");
-            RespText.WriteRequest(shared, "pUBLISH"u8, "+switch-master"u8.ToArray(), Encoding.UTF8.GetBytes(text));
-            shared.Expect(null, 1, ReplyKind.Dropped, inexact: true);
+            var request = new List<byte>();
+            RespText.AppendHeader(request, '*', 3);
+            RespText.AppendBulk(request, "PUBLISH"u8);
+            RespText.AppendBulk(request, "+switch-master"u8);
+            RespText.AppendBulk(request, Encoding.UTF8.GetBytes(text));
+            shared.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(request));
+            shared.Expect(null, 1, ReplyKind.Dropped);
             loop.CountInternal("publish");
             loop.Sharing.IsDirty = true;
         }

@@ -20,7 +20,7 @@ internal interface ICohort : IStreamIntake
     IReadOnlyList<(NodeName Node, IShipConnector Way)> Others { get; }
 
     /// <summary>Who leads, and where clients reach the nodes. Another object whenever something has changed.</summary>
-    CohortView View { get; }
+    CohortView Seats { get; }
 
     /// <summary>See <see cref="ICohortPort.AgeUs"/>.</summary>
     long? AgeUs { get; }

@@ -24,7 +24,7 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
 
     internal override ICohortPort? CohortPort => Cohort is null ? null : this;
 
-    CohortView ICohortPort.View => Cohort!.View;
+    CohortView ICohortPort.View => Cohort!.Seats;
 
     // The leader's own store is the newest there is.
     long? ICohortPort.AgeUs => IsFollowing ? Cohort!.AgeUs : 0;

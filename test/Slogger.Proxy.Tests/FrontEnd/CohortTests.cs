@@ -142,7 +142,7 @@ public sealed class CohortTests : IDisposable
     [Fact]
     public void Follower_WithoutALeader_SaysThatTheClusterIsDown()
     {
-        using RespConnection client = Follower(null).Connect();
+        using RespConnection client = Follower(new Told("b", null, A, B, C)).Connect();
         Assert.StartsWith("-CLUSTERDOWN no leader", client.Call("SET", "foo", "1"));
         Assert.Equal("*-1\r\n", client.Call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "shop"));
         Assert.Contains("cluster_state:fail", client.Call("CLUSTER", "INFO"));
@@ -259,7 +259,7 @@ public sealed class CohortTests : IDisposable
         return reply;
     }
 
-    private HeldLoop Follower(CohortSeat? leader) => Follower(new Told("b", leader, A, B, C));
+    private HeldLoop Follower(CohortSeat leader) => Follower(new Told("b", leader, A, B, C));
 
     private HeldLoop Follower(Told cohort) =>
         Begun(new HeldShard(holdsReplies: true) { Cohort = cohort, IsFollowing = true, RunsByItself = true });
