@@ -9,6 +9,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Cohorts;
@@ -56,6 +57,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private readonly Dictionary<NodeName, string> _refusals = [];
     private long _sinceUs;
     private readonly TaskCompletionSource _succeeded = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private readonly CohortSeats _seats;
     private volatile NodeState _state = new(ElectionState.Follows, default, null);
 
     private sealed record NodeState(ElectionState Role, Reign Reign, NodeName? Leader);
@@ -65,6 +67,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     {
         (_options, _credentials, _report) = (options, credentials, report);
         _times = new() { LeaseUs = (long)Options.Lease.TotalMicroseconds };
+        _seats = new(options);
         foreach (CohortMember member in Options.Members.Where(m => m.Node != Options.Node))
         {
             // One connection for both: when a log is to be shipped it is there.
@@ -77,6 +80,10 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     public CohortOptions Options => _options.Cohort!;
 
     public IReadOnlyList<(NodeName Node, IShipConnector Way)> Others => _others;
+
+    public CohortView Seats => _seats.View;
+
+    public long? AgeUs => _life?.CurrentUs is { } currentUs ? NowUs - currentUs : null;
 
     /// <summary>It has led, and does not any more.</summary>
     public bool HasSteppedDown { get; private set; }
@@ -114,6 +121,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _election = new(Options.Node, Options.Voters, ballot, NowUs, _times, Random.Shared.NextInt64);
         _sinceUs = NowUs;
         BeginLife(bad: null);
+        _seats.Hears(Options.Node, shard.Seat.Address, follows: false);
         (GrpcServerOptions? at, ProxyExit? failed) = _credentials.ServerAt(Options.Self.Address);
         if (failed is not null) { throw new SiteException(failed); }
         _server = new GrpcServer(at!);
@@ -283,6 +291,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
                     break;
             }
         }
+        Tell();
         NodeState before = _state;
         if (before.Role == _election.State && before.Reign == _election.Reign && before.Leader == _election.Leader) { return; }
         if (before.Leader != _election.Leader || before.Reign != _election.Reign) { _sinceUs = NowUs; }
@@ -293,6 +302,15 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             if (HasSteppedDown) { _succeeded.TrySetResult(); }
         }
     }
+
+    // What clients are told.
+    private void Tell()
+    {
+        _seats.Hears(Options.Node, _shard!.Seat.Address, _election!.State == ElectionState.Leads || Follows);
+        _seats.Leads(HasSteppedDown ? null : _election.Leader, _election.Reign);
+    }
+
+    private bool Follows => _shard!.StoreFollows && !Learns;
 
     // ---- Votes ----
 
@@ -324,29 +342,29 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private void Beat()
     {
         _beatUs = NowUs;
-        // Who has just answered what was shipped need not answer a beat.
-        List<NodeName> heard = [];
-        _shard!.Cohort!.Lead?.Look(lease =>
-            heard.AddRange(_channels.Keys.Where(n => lease.EchoOf(n) > _beatUs - (_times.LeaseUs / BeatsInALease))));
         foreach ((NodeName node, GrpcChannel channel) in _channels)
         {
-            if (heard.Contains(node) || _beatsUnderWay.GetValueOrDefault(node) >= BeatsUnderWayMax) { continue; }
+            if (_beatsUnderWay.GetValueOrDefault(node) >= BeatsUnderWayMax) { continue; }
             _beatsUnderWay[node] = _beatsUnderWay.GetValueOrDefault(node) + 1;
-            _ = BeatAsync(node, channel, _election!.Reign, _beatUs);
+            var request = new V1.BeatRequest { From = CohortWire.Of(_options), Reign = _election!.Reign.Number };
+            request.Nodes.AddRange(_seats.ToWire());
+            _ = BeatAsync(node, channel, request, _beatUs);
         }
     }
 
-    private async Task BeatAsync(NodeName node, GrpcChannel channel, Reign reign, long sentUs)
+    private async Task BeatAsync(NodeName node, GrpcChannel channel, V1.BeatRequest request, long sentUs)
     {
         try
         {
-            V1.BeatReply reply = await channel.CallAsync(CohortMethods.Beat, new() { From = CohortWire.Of(_options), Reign = reign.Number },
+            V1.BeatReply reply = await channel.CallAsync(CohortMethods.Beat, request,
                 new() { Timeout = TimeSpan.FromMicroseconds(_times.LeaseUs), Cancellation = _ending.Token }).ConfigureAwait(false);
-            if (reply.Promised > reign.Number) { Refused(new(reply.Promised)); }
+            if (reply.Promised > request.Reign) { Refused(new(reply.Promised)); }
             else if (!reply.Learns) { _shard!.Cohort!.Lead?.Echoed(node, sentUs); }
+            Post(() => _seats.Hears(node, reply.Clients, reply.Follows));
         }
         catch (RpcException e)
         {
+            Post(() => _seats.Misses(node));
             if (e.Code == StatusCode.FailedPrecondition) { SayRefused(node, e.Detail); }
         }
         Post(() => _beatsUnderWay[node]--);
@@ -357,8 +375,11 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         CohortWire.Check(_options, request.From);
         return await AnswerAsync(() =>
         {
-            Heard(new(request.Reign), new(request.From.Node), out Reign promised);
-            return new V1.BeatReply { Promised = promised.Number, Learns = Learns };
+            if (Heard(new(request.Reign), new(request.From.Node), out Reign promised)) { _seats.FromWire(request.Nodes); }
+            return new V1.BeatReply
+            {
+                Promised = promised.Number, Learns = Learns, Clients = _shard!.Seat.Address, Follows = Follows,
+            };
         }).ConfigureAwait(false);
     }
 
@@ -528,6 +549,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     {
         if (HasSteppedDown) { return; }
         HasSteppedDown = true;
+        Tell();
         _report.Warn($"shard {_options.Shard}: node {Options.Node} leads no more: reign {reign} is over");
         _shard!.Cohort!.StepDown();
     }

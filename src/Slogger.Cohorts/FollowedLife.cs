@@ -36,6 +36,8 @@ internal sealed class FollowedLife : IAsyncDisposable
     private readonly Thread _syncing;
     private readonly Task _applying;
     private Task _copying = Task.CompletedTask;
+    private readonly ReadAge _age;              // under its own lock
+    private long _currentUs = -1;
     private IReplyLink? _link;
     private ShipMessage _message;
     private volatile bool _isOver;
@@ -51,6 +53,7 @@ internal sealed class FollowedLife : IAsyncDisposable
     public FollowedLife(CohortNode node, ServeOptions options, IFollowingShard shard, string? bad, bool isAnew, ILogger report)
     {
         (_node, _shard, _log, _report, BadCopy) = (node, shard, shard.Log, report, bad);
+        _age = new(shard.Applied, CohortNode.NowUs);
         _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints, shard.Guard, StreamDisk.DatabaseOf);
         SeedPart part = _disk.Part;
         long generation = _disk.Seed?.Generation ?? 0;
@@ -78,6 +81,10 @@ internal sealed class FollowedLife : IAsyncDisposable
     /// <summary>The last version that is known to be committed.</summary>
     public LogIndex Commit => _machine.Commit;
 
+    /// <summary>The store shows all that had been committed at this time, by the node's clock; null: nothing is known. Any
+    /// thread.</summary>
+    public long? CurrentUs => Volatile.Read(ref _currentUs) is >= 0 and var at ? at : null;
+
     /// <summary>Why the store cannot be brought on; null: it can. Any thread.</summary>
     public string? Problem => _problem;
 
@@ -90,6 +97,7 @@ internal sealed class FollowedLife : IAsyncDisposable
         if (_isOver) { return; }
         (_link, _message) = (link, message);
         _machine.Received(message.Request, _effects);
+        if (message.Request is ShipRequest.Piece piece) { Aged(a => a.Told(piece.Durable.Point, piece.HeardUs, CohortNode.NowUs)); }
         Perform();
         _message = default;
     }
@@ -147,7 +155,7 @@ internal sealed class FollowedLife : IAsyncDisposable
     {
         switch (effect)
         {
-            case ReceiverEffect.Reply reply: _link?.Reply(reply.Message); break;
+            case ReceiverEffect.Reply reply: _link?.Reply(reply.Message with { SentUs = CohortNode.NowUs }); break;
             case ReceiverEffect.Append append: Append(append.Piece); break;
             case ReceiverEffect.Rewind rewind: Rewind(rewind.To); break;
             case ReceiverEffect.Sync sync: _syncs.Writer.TryWrite(sync.Ticket); break;
@@ -282,6 +290,15 @@ internal sealed class FollowedLife : IAsyncDisposable
         }
     }
 
+    private void Aged(Action<ReadAge> what)
+    {
+        lock (_age)
+        {
+            what(_age);
+            Volatile.Write(ref _currentUs, _age.CurrentUs ?? -1);
+        }
+    }
+
     private async Task<bool> BroughtAsync(WorldPoint to)
     {
         try
@@ -292,6 +309,7 @@ internal sealed class FollowedLife : IAsyncDisposable
                 ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
             await _shard.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
             _problem = null;
+            Aged(a => a.Shown(to));
             return true;
         }
         catch (Exception e) when (e is not OperationCanceledException || !_stop.IsCancellationRequested)

@@ -33,8 +33,8 @@ internal sealed unsafe partial class Client
         long length = CommandScanner.ReadArguments(p, _input.Tail, _loop.Arguments);
         if (length == 0)
         {
-            // Among several shards its keys must be seen first.
-            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null)
+            // Among several shards, and at a follower, its keys must be seen first.
+            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null && !_loop.IsFollower)
             {
                 return StartDropping() ?? StartStream();
             }
@@ -58,6 +58,7 @@ internal sealed unsafe partial class Client
             return false;
         }
         if (LeavesTransactionOpen && !EndsTransaction(kind)) { return DiscardTransaction(); }
+        if (_loop.IsFollower && CohortCommands.SendOn(this, kind) is { } sent) { return sent; }
         if (_loop.Shard.IsFollowing && command.RefuseAtBackup?.Invoke(this) is { } notAtBackup) { return RefuseCommand(notAtBackup); }
         if (BatchLeft > 0 && command.RefuseInBatch?.Invoke(this) is { } notInBatch) { return RefuseCommand(notInBatch); }
         if (command.IgnoresNotice?.Invoke(this) != true && AnswerWithNotice((nint)_requestBytes, kind)) { return true; }
@@ -116,6 +117,9 @@ internal sealed unsafe partial class Client
 
     /// <summary>An argument as text, in UTF-8.</summary>
     public string TextOf(int index) => Encoding.UTF8.GetString(Argument(index));
+
+    /// <summary>It has said READONLY: a follower may answer its reads.</summary>
+    public bool ReadsHere { get; set; }
 
     /// <summary>What Redis says of itself, where that was asked for.</summary>
     public StoreFacts Facts => _facts ?? StoreFacts.Unknown;
@@ -408,6 +412,7 @@ internal sealed unsafe partial class Client
         Name = null;
         _replyMode = ReplyMode.On;
         _pins = Pins.None;
+        ReadsHere = false;
         _transaction.End(runs: false);
         _sharing.BecomeUser(null);
         _lostLogin = false;

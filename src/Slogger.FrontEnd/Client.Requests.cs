@@ -58,7 +58,7 @@ internal sealed unsafe partial class Client
     // The hot path: bytes are received where they will be sent from, right behind those of other clients.
     private void ReadForShared(Upstream shared)
     {
-        if (_loop.Sharing.IsFull || shared.HasLargeReplies)
+        if (_loop.Sharing.IsFull || shared.HasLargeReplies || _loop.IsFollower)
         {
             // How much it has to send is known when there is room, and how much of it may be sent is counted.
             ReadForDedicated();
@@ -177,6 +177,16 @@ internal sealed unsafe partial class Client
             if (Shared is { HasLargeReplies: true } slow && (limit == 0 || limit > slow.RoomForReplies)) { limit = slow.RoomForReplies; }
             if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
             byte* next = ScanOrdinary(p, _input.Tail, limit, out int count, out ScanStop stop, out byte value, out bool mayWrite);
+            if (count > 0 && _loop.IsFollower && !(ReadsHere && !mayWrite && CohortCommands.IsFresh(_loop.Cohort!)))
+            {
+                next = ScanOrdinary(p, _input.Tail, 1, out count, out stop, out value, out mayWrite);
+                _requestBytes = ScanOne();
+                if (CohortCommands.SendOn(this, CommandKind.Ordinary) is { } sent)
+                {
+                    if (!sent) { return; }
+                    continue;
+                }
+            }
             if (next > p)
             {
                 if (count > 0)
@@ -211,7 +221,7 @@ internal sealed unsafe partial class Client
                     if (!ConvertInline()) { return; }
                     break;
                 case ScanStop.Large:
-                    if (!(StartDropping() ?? HandleLargeKeys() ?? StartStream())) { return; }
+                    if (!(StartDropping() ?? SendOnLarge() ?? HandleLargeKeys() ?? StartStream())) { return; }
                     break;
                 case ScanStop.Slot:
                     if (!HandleKeys()) { return; }
@@ -417,7 +427,22 @@ internal sealed unsafe partial class Client
     {
         _requestBytes = ScanOne();
         if (AnswerWithNotice((nint)_requestBytes, CommandKind.Ordinary)) { return true; }
+        if (_loop.IsFollower && CohortCommands.SendOn(this, CommandKind.Ordinary) is { } sent) { return sent; }
         return Slots.IsServed(CommandKind.Ordinary) is { } done ? done : Forward(needsDedicated: false);
+    }
+
+    // At a follower nothing is streamed before it is known to be a read: null.
+    private bool? SendOnLarge()
+    {
+        if (!_loop.IsFollower) { return null; }
+        _requestBytes = CommandScanner.ReadArguments(_input.Head, _input.Tail, _loop.Arguments);
+        return _requestBytes switch
+        {
+            < 0 => null,
+            > 0 => CohortCommands.SendOn(this, CommandKind.Ordinary),
+            _ => _input.Count > SpecialRequestBytes
+                && Refuse("ERR Protocol error: request too large for a node that does not lead", thenClose: true),
+        };
     }
 
     // A request too large to be kept is streamed as soon as its keys are known to be this shard's: null. What has keys further

@@ -1,4 +1,5 @@
-// CLUSTER, READONLY, READWRITE and ASKING, in a cluster of several shards; what a node of a cluster refuses, and what it says of itself.
+// CLUSTER, READONLY, READWRITE and ASKING, in a cluster of several shards and with a cohort; what a node of a cluster refuses, and what it
+// says of itself.
 using System.Text;
 using Slogger.Core.Ownership;
 using Slogger.Resp;
@@ -14,10 +15,19 @@ internal static class ClusterCommands
     {
         SlotSearch? search = null;
         byte[]? answer = client.ArgumentIs(0, "CLUSTER"u8) ? AnswerOf(client, out search) : "+OK\r\n"u8.ToArray();
+        bool? reads = client.ArgumentIs(0, "READONLY"u8) ? true : client.ArgumentIs(0, "READWRITE"u8) ? false : null;
+        if (client.Loop.Cohort is not null && !client.Loop.Shard.IsOpen && answer is not null && client.ArgumentCount > 1)
+        {
+            return CohortCommands.Ask(client, _ => answer);
+        }
         return client.Forward(needsDedicated: answer is null, barrier: true, then: (c, upstream, _, reply) =>
         {
             if (!reply.StartsWith("-ERR This instance has cluster support disabled"u8)) { c.Answer(reply); }
-            else if (answer is not null) { c.Answer(answer); }
+            else if (answer is not null)
+            {
+                c.ReadsHere = reads ?? c.ReadsHere;
+                c.Answer(answer);
+            }
             else { search!.Step(c, upstream, "0"u8); }
         });
     }
@@ -26,7 +36,7 @@ internal static class ClusterCommands
     private static byte[]? AnswerOf(Client client, out SlotSearch? search)
     {
         search = null;
-        ClusterReplies replies = client.Loop.Slots!.Replies;
+        if (client.Loop.ClusterReplies is not { } replies) { return ClusterReplies.NotServed.ToArray(); }
         if (client.ArgumentIs(1, "SLOTS"u8)) { return replies.Slots(client.Protocol); }
         if (client.ArgumentIs(1, "SHARDS"u8)) { return replies.Shards(client.Protocol); }
         if (client.ArgumentIs(1, "NODES"u8)) { return replies.Nodes(client.Protocol); }
@@ -44,12 +54,19 @@ internal static class ClusterCommands
         {
             return "-ERR value is not an integer or out of range\r\n"u8.ToArray();
         }
-        bool isSlot = slot >= 0 && slot < client.Loop.Slots.Partitions.Count;
+        bool isSlot = slot >= 0 && slot < PartitionsOf(client).Count;
         if (counts && !isSlot) { return ClusterReplies.InvalidSlot.ToArray(); }
         if (!counts && (!isSlot || most < 0)) { return "-ERR Invalid slot or number of keys\r\n"u8.ToArray(); }
         search = new((int)slot, most);
         return null;
     }
+
+    /// <summary>Why none of them is part of a transaction.</summary>
+    public static string NotQueued(Client client) =>
+        $"ERR SLOGGER {Encoding.Latin1.GetString(client.Argument(0)).ToUpperInvariant()} cannot be queued in a transaction";
+
+    /// <summary>Which slot a key is in.</summary>
+    public static Partitioning PartitionsOf(Client client) => client.Loop.Slots?.Partitions ?? Partitioning.Hash;
 
     /// <summary>Why a command is refused among several shards, in Redis's words for what a node of a cluster does not do;
     /// <c>null</c> if it is not.</summary>
@@ -60,7 +77,7 @@ internal static class ClusterCommands
             case CommandKind.Select when client.ArgumentCount == 2 && client.ArgumentNumber(1, out long db) && db != 0:
                 return "ERR SELECT is not allowed in cluster mode";
             case CommandKind.Cluster when (client.Pins & Pins.Multi) != 0:
-                return $"ERR SLOGGER {Encoding.Latin1.GetString(client.Argument(0)).ToUpperInvariant()} cannot be queued in a transaction";
+                return NotQueued(client);
             case CommandKind.Reaching when client.ArgumentCount == 3
                 && (client.ArgumentIs(0, "MOVE"u8) || client.ArgumentIs(0, "SWAPDB"u8)):
                 return $"ERR {Encoding.Latin1.GetString(client.Argument(0)).ToUpperInvariant()} is not allowed in cluster mode";
@@ -105,7 +122,7 @@ internal static class ClusterCommands
     public static ReadOnlySpan<byte> WithMode(Client client, ReadOnlySpan<byte> hello)
     {
         ReadOnlySpan<byte> alone = "$4\r\nmode\r\n$10\r\nstandalone\r\n"u8;
-        int at = client.Loop.Slots is null ? -1 : hello.IndexOf(alone);
+        int at = client.Loop.Slots is null && client.Loop.Cohort is null ? -1 : hello.IndexOf(alone);
         return at < 0 ? hello : (byte[])[.. hello[..at], .. "$4\r\nmode\r\n$7\r\ncluster\r\n"u8, .. hello[(at + alone.Length)..]];
     }
 
@@ -152,7 +169,7 @@ internal sealed unsafe class SlotSearch(int slot, long most)
             foreach ((int offset, int bytes) in client.Loop.Arguments)
             {
                 var key = new ReadOnlySpan<byte>(keys + offset, bytes);
-                if (client.Loop.Slots!.Partitions.Of(key).Number == slot) { _found.Add(Encoding.Latin1.GetString(key)); }
+                if (ClusterCommands.PartitionsOf(client).Of(key).Number == slot) { _found.Add(Encoding.Latin1.GetString(key)); }
             }
             bool enough = most != CountOnly && _found.Count >= most;
             if (!enough && !next.SequenceEqual("0"u8))

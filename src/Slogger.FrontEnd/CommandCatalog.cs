@@ -17,7 +17,10 @@ internal sealed class CommandCatalog(FrontEndLoop loop)
     private string _storeRun = "", _commandsOf = "";
 
     /// <summary>The names at which a scan of ordinary commands stops.</summary>
-    public SpecialNames Special { get; private set; } = CommandKinds.Special;
+    public SpecialNames Special { get; private set; } = loop.Cohort is null ? CommandKinds.Special : CommandKinds.InCohort;
+
+    /// <summary>Where commands have their keys, as far as the store has told.</summary>
+    public KeyFinder Keys => _commands.Keys;
 
     /// <summary>Whether the store has told its commands, and has not changed since.</summary>
     public bool IsKnown { get; private set; }
@@ -69,7 +72,8 @@ internal sealed class CommandCatalog(FrontEndLoop loop)
         List<KeyValuePair<string, CommandKind>> unknown = _commands.Unknown();
         List<string> renamed = _commands.Renamed(NotToBeShared, reply);
         bool hides = renamed.Count > 0 || unknown.Count > UnknownMax;
-        Special = CommandKinds.With(unknown.Count > UnknownMax ? [] : unknown, loop.Replies.IsOn ? _commands.Keys.Reads : []);
+        Special = CommandKinds.With(unknown.Count > UnknownMax ? [] : unknown, loop.Replies.IsOn ? _commands.Keys.Reads : [],
+            loop.Cohort is not null);
         if (hides && !HidesCommands)
         {
             string why = renamed.Count > 0 ? $"Redis has {string.Join(", ", renamed)} under another name"

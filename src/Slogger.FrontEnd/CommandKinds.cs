@@ -64,8 +64,11 @@ internal enum CommandKind : byte
     /// <summary>No command's name for a client, but one that the store may take for a command; see <see cref="SpecialNames"/>.</summary>
     Impossible,
 
-    /// <summary>Asks of a cluster, or says how to read in one. Special in a cluster of several shards only.</summary>
+    /// <summary>Asks of a cluster, or says how to read in one. Special in a cluster of several shards, and with a cohort, only.</summary>
     Cluster,
+
+    /// <summary>Asks of a cohort as of what a Sentinel watches. Special with a cohort only.</summary>
+    Sentinel,
 
     /// <summary>May reach into another database, or beyond its keys, which Redis Cluster refuses. Special in a cluster of several
     /// shards only.</summary>
@@ -78,20 +81,25 @@ internal static class CommandKinds
     /// <summary>The names at which a scan of ordinary commands stops.</summary>
     public static readonly SpecialNames Special = With([], []);
 
+    /// <summary>The same at a cohort's node.</summary>
+    public static readonly SpecialNames InCohort = With([], [], inCohort: true);
+
     /// <summary>Those names, and more; and, of the others, those that are known to change no data.</summary>
-    public static SpecialNames With(IEnumerable<KeyValuePair<string, CommandKind>> more, IEnumerable<string> reads)
+    public static SpecialNames With(IEnumerable<KeyValuePair<string, CommandKind>> more, IEnumerable<string> reads,
+        bool inCohort = false)
     {
-        KeyValuePair<string, byte>[] special = [.. Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value))];
+        IEnumerable<KeyValuePair<string, CommandKind>> rows = inCohort ? Over(Rows, RowsOf(SpecialCommands.InCohort)) : Rows;
+        KeyValuePair<string, byte>[] special = [.. rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value))];
         IEnumerable<string> passed = reads.Except(special.Select(row => row.Key), StringComparer.OrdinalIgnoreCase);
         return new(special.Concat(passed.Select(name => KeyValuePair.Create(name, CommandScanner.ReadsOnly))),
             (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled);
     }
 
     /// <summary>The names that are special in a cluster of several shards, and more.</summary>
-    public static IEnumerable<KeyValuePair<string, byte>> AmongShards(IEnumerable<KeyValuePair<string, CommandKind>> more)
+    public static IEnumerable<KeyValuePair<string, byte>> AmongShards(IEnumerable<KeyValuePair<string, CommandKind>> more, bool inCohort)
     {
-        KeyValuePair<string, CommandKind>[] cluster = [.. RowsOf(SpecialCommands.AmongShards)];
-        return Rows.Concat(more).ExceptBy(cluster.Select(row => row.Key), row => row.Key).Concat(cluster)
+        IEnumerable<KeyValuePair<string, CommandKind>> rows = Over(Rows.Concat(more), RowsOf(SpecialCommands.AmongShards));
+        return (inCohort ? Over(rows, RowsOf(SpecialCommands.InCohort)) : rows)
             .Select(row => KeyValuePair.Create(row.Key, (byte)row.Value));
     }
 
@@ -102,6 +110,11 @@ internal static class CommandKinds
 
     /// <summary>Whether a name is in the table.</summary>
     public static bool IsKnown(string name) => Rows.Any(row => row.Key.Equals(name, StringComparison.OrdinalIgnoreCase));
+
+    // Others in the place of those that have the same names.
+    private static IEnumerable<KeyValuePair<string, CommandKind>> Over(IEnumerable<KeyValuePair<string, CommandKind>> rows,
+        IEnumerable<KeyValuePair<string, CommandKind>> others) =>
+        rows.ExceptBy(others.Select(row => row.Key), row => row.Key).Concat(others);
 
     private static IEnumerable<KeyValuePair<string, CommandKind>> Rows => RowsOf(SpecialCommands.Everywhere);
 

@@ -56,7 +56,7 @@ internal static class ConnectionCommands
         }
         if (upstream.Protocol == 0) { upstream.Protocol = client.Protocol; }
         ReadOnlySpan<byte> own = upstream.Exclusive is null && !failed ? ClientListCommands.WithOwnId(client, reply) : reply;
-        client.Answer(ClusterCommands.WithMode(client, own));
+        client.Answer(ClusterCommands.WithMode(client, CohortCommands.WithRole(client.Loop, own)));
     };
 
     public static bool QueueHello(Client client)

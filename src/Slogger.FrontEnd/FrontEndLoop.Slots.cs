@@ -15,7 +15,7 @@ internal sealed unsafe partial class FrontEndLoop
     /// <param name="commands">The store's, where none have been given before.</param>
     public void UseSlots(ClusterSlots view, StoreCommands commands)
     {
-        Slots = Slots?.WithView(view) ?? ShardSlots.Of(view, commands);
+        Slots = Slots?.WithView(view) ?? ShardSlots.Of(view, commands, Cohort is not null);
         OnSlotsChanged();
     }
 
@@ -38,9 +38,11 @@ internal sealed class ShardSlots
 {
     private readonly ClusterSlots _view;
     private readonly StoreCommands _commands;
+    private readonly bool _inCohort;
 
-    private ShardSlots(ClusterSlots view, StoreCommands commands, SlotTable table)
+    private ShardSlots(ClusterSlots view, StoreCommands commands, SlotTable table, bool inCohort)
     {
+        _inCohort = inCohort;
         _view = view;
         _commands = commands;
         Table = table;
@@ -61,21 +63,22 @@ internal sealed class ShardSlots
     /// <summary>Puts both parts together.</summary>
     /// <param name="view">The metadata's.</param>
     /// <param name="commands">The store's.</param>
-    public static ShardSlots Of(ClusterSlots view, StoreCommands commands)
+    /// <param name="inCohort">Whether this is a cohort's node.</param>
+    public static ShardSlots Of(ClusterSlots view, StoreCommands commands, bool inCohort = false)
     {
         List<KeyValuePair<string, CommandKind>> unknown = commands.Unknown();
         // As many are not told apart; then nobody shares.
         if (unknown.Count > CommandCatalog.UnknownMax) { unknown.Clear(); }
         return new(view, commands,
-            SlotTable.Of(CommandKinds.AmongShards(unknown), commands.Keys, (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled,
-                view.Partitions, Owned(view)));
+            SlotTable.Of(CommandKinds.AmongShards(unknown, inCohort), commands.Keys, (byte)CommandKind.Impossible,
+                (byte)CommandKind.OwnSpelled, view.Partitions, Owned(view)), inCohort);
     }
 
     /// <summary>The store has other commands now.</summary>
-    public ShardSlots WithCommands(StoreCommands commands) => commands == _commands ? this : Of(_view, commands);
+    public ShardSlots WithCommands(StoreCommands commands) => commands == _commands ? this : Of(_view, commands, _inCohort);
 
     /// <summary>The metadata says something new.</summary>
-    public ShardSlots WithView(ClusterSlots view) => new(view, _commands, Table.With(Owned(view)));
+    public ShardSlots WithView(ClusterSlots view) => new(view, _commands, Table.With(Owned(view)), _inCohort);
 
     /// <summary>The error with which a client is sent to a slot's owner, without line end.</summary>
     public string Redirection(HashSlot slot)

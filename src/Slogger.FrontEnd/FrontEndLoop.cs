@@ -43,6 +43,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Store = store;
         Shard = shard;
         Limits = limits;
+        Cohort = shard.Cohort;
+        News = Cohort is null ? null : new(this, Cohort);
         Gate = new VersionGate(new() { IsVersioned = shard.IsVersioned, IsPunctual = shard.IsPunctual });
         Boundary = new VersionBoundary(this, shard, Gate);
         Sharing = new(this);
@@ -70,6 +72,18 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     public IStoreConnector Store { get; set; }
 
     public IShardPort Shard { get; }
+
+    /// <summary>The cohort of which this process is a node; null: there is none.</summary>
+    public ICohortPort? Cohort { get; }
+
+    /// <summary>What is told of it.</summary>
+    public CohortNews? News { get; }
+
+    /// <summary>Whether this is a cohort's node that does not lead.</summary>
+    public bool IsFollower => Cohort is not null && Shard.IsFollowing;
+
+    /// <summary>What CLUSTER answers; null: a shard alone, or a node that does not know yet.</summary>
+    public ClusterReplies? ClusterReplies => News is null ? Slots?.Replies : News.Replies;
 
     /// <summary>Clients whose next request is held.</summary>
     public HeldClients Held { get; }
@@ -662,6 +676,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             if (client.Dedicated is not null) { DedicatedCount++; }
         }
         Probe.Housekeeping();
+        News?.Look();
         Sharing.ResumeQuiet();
         Settings.Housekeeping();
         CarrierHousekeeping();

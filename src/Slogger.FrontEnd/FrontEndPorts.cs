@@ -59,6 +59,9 @@ internal interface IShardPort : IVersionSource
     /// <summary>Whether the store follows a primary: it is read only, at the ends of versions.</summary>
     bool IsFollowing => false;
 
+    /// <summary>The cohort of which this process is a node; null: there is none. Never changes.</summary>
+    ICohortPort? Cohort => null;
+
     /// <summary>The current world-line; 0 without versions.</summary>
     long WorldLine { get; }
 

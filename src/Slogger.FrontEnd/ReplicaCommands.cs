@@ -38,7 +38,9 @@ internal static unsafe class ReplicaCommands
     private static void OnWaitCount(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
         client.Pass(failed ? reply : WithoutOwnAcknowledgement(reply));
 
-    public static bool Role(Client client) => client.Forward(needsDedicated: true, client.HasReplicaLink ? OnRole : null);
+    public static bool Role(Client client) => client.Loop.Cohort is not null && client.ArgumentCount == 1
+        ? CohortCommands.Ask(client, CohortCommands.Role)
+        : client.Forward(needsDedicated: true, client.HasReplicaLink ? OnRole : null);
 
     private static void OnRole(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
         client.Pass(failed ? reply : WithoutOwnReplica(reply));

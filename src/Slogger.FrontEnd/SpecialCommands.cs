@@ -8,6 +8,11 @@ internal static class SpecialCommands
     private const string OwnMarker = "SLOGGER.COMMIT";
     private const string ReadOnly = "READONLY You can't write against a read only replica.";
 
+    private static readonly SpecialCommand OfCluster = new(CommandKind.Cluster, "CLUSTER READONLY READWRITE ASKING", ClusterCommands.Handle)
+    {
+        Queue = static client => client.RefuseCommand(ClusterCommands.NotQueued(client)),
+    };
+
     /// <summary>Those that are special everywhere.</summary>
     public static readonly SpecialCommand[] Everywhere =
     [
@@ -136,8 +141,18 @@ internal static class SpecialCommands
     /// <summary>What is special besides, or otherwise, among several shards.</summary>
     public static readonly SpecialCommand[] AmongShards =
     [
-        new(CommandKind.Cluster, "CLUSTER READONLY READWRITE ASKING", ClusterCommands.Handle),
+        OfCluster,
         new(CommandKind.Reaching, "MOVE COPY SWAPDB SORT SORT_RO", static client => client.Forward(needsDedicated: false)),
+    ];
+
+    /// <summary>What is special besides, or otherwise, at a cohort's node.</summary>
+    public static readonly SpecialCommand[] InCohort =
+    [
+        OfCluster,
+        new(CommandKind.Sentinel, "SENTINEL", CohortCommands.Sentinel)
+        {
+            Queue = static client => client.RefuseCommand("ERR SLOGGER SENTINEL cannot be queued in a transaction"),
+        },
     ];
 
     private static readonly SpecialCommand?[] ByKind = MakeIndex();
@@ -150,7 +165,10 @@ internal static class SpecialCommands
     private static SpecialCommand?[] MakeIndex()
     {
         var index = new SpecialCommand?[byte.MaxValue + 1];
-        foreach (SpecialCommand command in (SpecialCommand[])[.. Everywhere, .. AmongShards]) { index[(int)command.Kind] = command; }
+        foreach (SpecialCommand command in (SpecialCommand[])[.. Everywhere, .. AmongShards, .. InCohort])
+        {
+            index[(int)command.Kind] = command;
+        }
         return index;
     }
 }

@@ -88,8 +88,9 @@ internal static class StatisticsCommands
         string text = Encoding.Latin1.GetString(reply[at..^2]);
         text = WithClientCount(client.Loop, text, connectedClients);
         text = WithoutInternalCalls(client, text);
-        if (client.Loop.Slots is not null) { text = ClusterCommands.WithFields(text); }
+        if (client.Loop.Slots is not null || client.Loop.Cohort is not null) { text = ClusterCommands.WithFields(text); }
         if (client.HasReplicaLink) { text = ReplicaCommands.WithoutOwnReplica(text); }
+        if (client.Loop.Cohort is not null) { text = CohortCommands.WithReplication(client.Loop, text); }
         if (addsSection)
         {
             string section = $"# Dpr\r\n{client.Commits.InfoText()}";

@@ -1,6 +1,7 @@
 // What a node of Redis Cluster says of its cluster, byte for byte as Redis 7.0 says it, so that its clients find their way. Made
 // anew for each state of the map and the nodes; what is asked often (a redirection) is written without allocation.
 using System.Buffers.Text;
+using System.Collections.Immutable;
 using System.Globalization;
 using System.Security.Cryptography;
 using System.Text;
@@ -14,7 +15,15 @@ namespace Slogger.Resp;
 /// <param name="Host">An address or a name, as clients are to use it.</param>
 /// <param name="Port">Its port.</param>
 /// <param name="IsAlive">Whether it is thought to serve.</param>
-public sealed record ClusterNode(ShardId Shard, string Host, int Port, bool IsAlive);
+public sealed record ClusterNode(ShardId Shard, string Host, int Port, bool IsAlive)
+{
+    /// <summary>Of a shard that is replicated on several nodes: which of them this is, the one that leads. Empty: not known, or there is
+    /// one.</summary>
+    public string Name { get; init; } = "";
+
+    /// <summary>The shard's other nodes, which follow.</summary>
+    public ImmutableArray<ClusterNode> Replicas { get; init; } = [];
+}
 
 /// <summary>The replies of CLUSTER's subcommands and the redirections, for one state of the cluster. Immutable. Source: Redis 7.0,
 /// cluster.c. A shard that is not among the nodes is not told of: its slots count as not assigned.</summary>
@@ -24,12 +33,14 @@ public sealed class ClusterReplies
     public const int RedirectionBytesMax = 320;
 
     private const int HostBytesMax = 255, BusPortOffset = 10_000;
+    private readonly string _cluster;
     private readonly Partitioning _partitions;
     private readonly SlotMap _map;
     private readonly MapRevision _revision;
     private readonly ShardId _self;
+    private readonly string _selfName;
     private readonly ClusterNode[] _nodes;
-    private readonly Dictionary<ShardId, (ClusterNode Node, string Id, byte[] Endpoint)> _byShard;
+    private readonly Dictionary<ShardId, (ClusterNode Node, byte[] Endpoint)> _byShard;
 
     /// <summary>Describes a cluster.</summary>
     /// <param name="cluster">Its name: with the shard it gives a node's id.</param>
@@ -38,20 +49,23 @@ public sealed class ClusterReplies
     /// <param name="revision">Shown as the epoch of the configuration.</param>
     /// <param name="nodes">The nodes.</param>
     /// <param name="self">The shard that is asked.</param>
+    /// <param name="selfName">Which of the shard's nodes; empty: it has one.</param>
     /// <exception cref="ArgumentException">A shard is twice among the nodes, the one that is asked is not, or a host is too
     /// long or has a character that would break a reply.</exception>
     public ClusterReplies(string cluster, Partitioning partitions, SlotMap map, MapRevision revision, IEnumerable<ClusterNode> nodes,
-        ShardId self)
+        ShardId self, string selfName = "")
     {
+        _cluster = cluster;
+        _selfName = selfName;
         _partitions = partitions;
         _map = map;
         _revision = revision;
         _self = self;
         _nodes = [.. nodes.OrderBy(n => n.Shard.Number)];
         _byShard = _nodes.ToDictionary(n => n.Shard, n =>
-            (n, NodeId(cluster, n.Shard), Encoding.UTF8.GetBytes($"{n.Host}:{Text(n.Port)}\r\n")));
+            (n, Encoding.UTF8.GetBytes($"{n.Host}:{Text(n.Port)}\r\n")));
         if (!_byShard.ContainsKey(self)) { throw new ArgumentException($"Shard {self} is asked, but not among the nodes.", nameof(nodes)); }
-        foreach (ClusterNode node in _nodes)
+        foreach (ClusterNode node in _nodes.SelectMany(n => n.Replicas.Prepend(n)))
         {
             if (node.Host.Any(c => c <= ' ') || Encoding.UTF8.GetByteCount(node.Host) > HostBytesMax)
             {
@@ -59,6 +73,12 @@ public sealed class ClusterReplies
             }
         }
     }
+
+    /// <summary>The same cluster, of whose shard that is asked more is known.</summary>
+    /// <param name="own">Who leads it, and who follows.</param>
+    /// <param name="selfName">Which of them is asked.</param>
+    public ClusterReplies With(ClusterNode own, string selfName) =>
+        new(_cluster, _partitions, _map, _revision, [.. _nodes.Where(n => n.Shard != own.Shard), own], _self, selfName);
 
     /// <summary>The keys are in several slots.</summary>
     public ReadOnlySpan<byte> CrossSlot => _partitions.Kind == PartitionKind.Hash
@@ -72,8 +92,9 @@ public sealed class ClusterReplies
     public static ReadOnlySpan<byte> InvalidSlot => "-ERR Invalid slot\r\n"u8;
 
     /// <summary>The id of a node: 40 hexadecimal digits, the same for all who ask and for ever.</summary>
-    public static string NodeId(string cluster, ShardId shard) =>
-        Convert.ToHexStringLower(SHA256.HashData(Encoding.UTF8.GetBytes($"{cluster}/{shard}")).AsSpan(0, 20));
+    public static string NodeId(string cluster, ShardId shard, string name = "") =>
+        Convert.ToHexStringLower(SHA256.HashData(Encoding.UTF8.GetBytes($"{cluster}/{shard}{(name.Length > 0 ? "/" : "")}{name}"))
+            .AsSpan(0, 20));
 
     /// <summary>Writes -MOVED to a slot's owner.</summary>
     /// <param name="to">At least <see cref="RedirectionBytesMax"/> bytes.</param>
@@ -82,7 +103,7 @@ public sealed class ClusterReplies
     /// <returns>How many bytes were written.</returns>
     public int WriteMoved(Span<byte> to, HashSlot slot, ShardId owner)
     {
-        if (!_byShard.TryGetValue(owner, out (ClusterNode Node, string Id, byte[] Endpoint) node))
+        if (!_byShard.TryGetValue(owner, out (ClusterNode Node, byte[] Endpoint) node))
         {
             NotServed.CopyTo(to);
             return NotServed.Length;
@@ -103,7 +124,7 @@ public sealed class ClusterReplies
     public static byte[] Number(long number) => Encoding.ASCII.GetBytes($":{Text(number)}\r\n");
 
     /// <summary>The reply of CLUSTER MYID.</summary>
-    public byte[] MyId() => Bulk(new(), _byShard[_self].Id).ToBytes();
+    public byte[] MyId() => Bulk(new(), NodeId(_cluster, _self, _selfName)).ToBytes();
 
     /// <summary>The reply of CLUSTER SLOTS.</summary>
     /// <param name="protocol">2 or 3.</param>
@@ -113,11 +134,14 @@ public sealed class ClusterReplies
         StringBuilder text = new StringBuilder().Append(Text($"*{rows.Length}\r\n"));
         foreach (SlotRow row in rows)
         {
-            (ClusterNode node, string id, _) = _byShard[row.Shard];
-            text.Append(Text($"*3\r\n:{row.Slots.First}\r\n:{row.Slots.Last}\r\n*4\r\n"));
-            Bulk(text, node.Host).Append(Text($":{node.Port}\r\n"));
-            // Nothing more to tell of the node.
-            Bulk(text, id).Append(Map(protocol, 0));
+            ClusterNode[] nodes = [.. AliveOf(_byShard[row.Shard].Node)];
+            text.Append(Text($"*{2 + nodes.Length}\r\n:{row.Slots.First}\r\n:{row.Slots.Last}\r\n"));
+            foreach (ClusterNode node in nodes)
+            {
+                Bulk(text.Append("*4\r\n"), node.Host).Append(Text($":{node.Port}\r\n"));
+                // Nothing more to tell of the node.
+                Bulk(text, IdOf(node)).Append(Map(protocol, 0));
+            }
         }
         return text.ToBytes();
     }
@@ -132,17 +156,28 @@ public sealed class ClusterReplies
             SlotRange[] slots = [.. RangesOf(node.Shard)];
             Bulk(text.Append(Map(protocol, 2)), "slots").Append(Text($"*{slots.Length * 2}\r\n"));
             foreach (SlotRange range in slots) { text.Append(Text($":{range.First}\r\n:{range.Last}\r\n")); }
-            Bulk(text, "nodes").Append("*1\r\n").Append(Map(protocol, 7));
-            Bulk(Bulk(text, "id"), _byShard[node.Shard].Id);
-            Bulk(text, "port").Append(Text($":{node.Port}\r\n"));
-            Bulk(Bulk(text, "ip"), node.Host);
-            Bulk(Bulk(text, "endpoint"), node.Host);
-            Bulk(Bulk(text, "role"), "master");
-            Bulk(text, "replication-offset").Append(":0\r\n");
-            Bulk(Bulk(text, "health"), node.IsAlive ? "online" : "fail");
+            Bulk(text, "nodes").Append(Text($"*{1 + node.Replicas.Length}\r\n"));
+            AppendNode(text, protocol, node, "master");
+            foreach (ClusterNode replica in node.Replicas) { AppendNode(text, protocol, replica, "replica"); }
         }
         return text.ToBytes();
     }
+
+    private void AppendNode(StringBuilder text, int protocol, ClusterNode node, string role)
+    {
+        Bulk(Bulk(text.Append(Map(protocol, 7)), "id"), IdOf(node));
+        Bulk(text, "port").Append(Text($":{node.Port}\r\n"));
+        Bulk(Bulk(text, "ip"), node.Host);
+        Bulk(Bulk(text, "endpoint"), node.Host);
+        Bulk(Bulk(text, "role"), role);
+        Bulk(text, "replication-offset").Append(":0\r\n");
+        Bulk(Bulk(text, "health"), node.IsAlive ? "online" : "fail");
+    }
+
+    // Who serves a shard's slots, and who of the others may be read: Redis leaves out replicas that fail.
+    private static IEnumerable<ClusterNode> AliveOf(ClusterNode node) => node.Replicas.Where(r => r.IsAlive).Prepend(node);
+
+    private string IdOf(ClusterNode node) => NodeId(_cluster, node.Shard, node.Name);
 
     /// <summary>The reply of CLUSTER NODES.</summary>
     /// <param name="protocol">2 or 3.</param>
@@ -151,13 +186,23 @@ public sealed class ClusterReplies
         var lines = new StringBuilder();
         foreach (ClusterNode node in _nodes)
         {
-            string flags = (node.Shard == _self ? "myself,master" : "master") + (node.IsAlive ? "" : ",fail");
-            lines.Append(Text($"{_byShard[node.Shard].Id} {node.Host}:{node.Port}@{node.Port + BusPortOffset} {flags} - 0 0 {_revision} "))
-                .Append(node.IsAlive ? "connected" : "disconnected");
+            AppendLine(lines, node, "master", "-");
             foreach (SlotRange range in RangesOf(node.Shard)) { lines.Append(' ').Append(range.ToString()); }
             lines.Append('\n');
+            foreach (ClusterNode replica in node.Replicas)
+            {
+                AppendLine(lines, replica, "slave", IdOf(node));
+                lines.Append('\n');
+            }
         }
         return Verbatim(protocol, lines.ToString());
+    }
+
+    private void AppendLine(StringBuilder lines, ClusterNode node, string role, string master)
+    {
+        string flags = (node.Shard == _self && node.Name == _selfName ? "myself," : "") + role + (node.IsAlive ? "" : ",fail");
+        lines.Append(Text($"{IdOf(node)} {node.Host}:{node.Port}@{node.Port + BusPortOffset} {flags} {master} 0 0 {_revision} "))
+            .Append(node.IsAlive ? "connected" : "disconnected");
     }
 
     /// <summary>The reply of CLUSTER INFO. The cluster is "ok" while every slot is assigned to a node that is alive.</summary>
@@ -170,8 +215,8 @@ public sealed class ClusterReplies
         (string, object)[] fields =
         [
             ("state", alive == _map.Count ? "ok" : "fail"), ("slots_assigned", assigned), ("slots_ok", alive), ("slots_pfail", 0),
-            ("slots_fail", assigned - alive), ("known_nodes", _nodes.Length), ("size", size), ("current_epoch", _revision),
-                ("my_epoch", _revision),
+            ("slots_fail", assigned - alive), ("known_nodes", _nodes.Sum(n => 1 + n.Replicas.Length)), ("size", size),
+            ("current_epoch", _revision), ("my_epoch", _revision),
             ("stats_messages_sent", 0), ("stats_messages_received", 0),
         ];
         var text = new StringBuilder();

@@ -59,9 +59,6 @@ public sealed class LeaderLease
         Count();
     }
 
-    /// <summary>When the leader sent the newest message that a follower has answered; null: it has answered none.</summary>
-    public long? EchoOf(NodeName node) => _echoUs.TryGetValue(node, out long echo) ? echo : null;
-
     /// <summary>Others vote from now on.</summary>
     public void Changed(Cohort cohort)
     {

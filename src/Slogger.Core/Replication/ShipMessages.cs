@@ -36,6 +36,10 @@ public abstract record ShipRequest(ShardId Stream, Sender Sender)
         /// <summary>To a follower that learns: it has all that was committed, and votes from now on.</summary>
         public bool Admits { get; init; }
 
+        /// <summary>To a follower: when the newest of its replies was sent (<see cref="ShipReply.SentUs"/>) that the leader had heard
+        /// before it looked at what is committed; 0: it cannot say (<see cref="Slogger.Core.Cohorts.ReadAge"/>).</summary>
+        public long HeardUs { get; init; }
+
         /// <summary>It says that a line begins.</summary>
         public bool IsBranch => From.Line < To.Line;
     }
@@ -108,6 +112,9 @@ public sealed record ShipReply(
     /// <summary>The follower has lost what it had, or is new, and only learns. What it says counts for nothing yet
     /// (<see cref="Slogger.Core.Cohorts.Leader"/>).</summary>
     public bool Learns { get; init; }
+
+    /// <summary>Of a follower: when it was sent, by its monotonic clock. 0: it does not say. Microseconds.</summary>
+    public long SentUs { get; init; }
 
     /// <summary>With a follower's <see cref="ShipReplyKind.Welcome"/>: through which lines its log has passed, and where its last version
     /// ends. Null: the receiver is no follower of a cohort.</summary>

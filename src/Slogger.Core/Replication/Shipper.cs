@@ -104,6 +104,9 @@ public sealed class Shipper
     /// <summary>To a follower of a cohort: what that has committed when this begins.</summary>
     public LogIndex Committed { init => _durable = value; }
 
+    /// <summary>See <see cref="ShipRequest.Piece.HeardUs"/>: as of when it was last said what is durable.</summary>
+    public long HeardUs { get; set; }
+
     /// <summary>To a follower of a cohort: whether it votes from now on (<see cref="ShipRequest.Piece.Admits"/>).</summary>
     public bool Admits { get; set; }
 
@@ -385,7 +388,10 @@ public sealed class Shipper
         (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
         if (to != from) _unconfirmed.Enqueue(to);
         _owesDurable = Confirm() < _cutSent.Version;
-        effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs) { Admits = Admits }));
+        effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs)
+        {
+            Admits = Admits, HeardUs = HeardUs,
+        }));
     }
 
     private VersionNumber Confirm()

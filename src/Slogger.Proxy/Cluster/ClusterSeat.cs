@@ -184,6 +184,12 @@ internal sealed class ClusterSeat : IAsyncDisposable
             throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, and --cohort is for a cluster of one shard "
                 + "yet: leave it out, or name another cluster");
         }
+        if (options.Cohort is { } cohort && (options.Announce is null || options.Announce.IsEveryInterface))
+        {
+            throw new MetadataException($"clients of the other nodes of the cohort could not be told where node {cohort.Node} is: "
+                + $"{(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give "
+                + "--announce HOST:PORT");
+        }
         if (settings.Grid[^1].IntervalUs != interval && !HasPeers)
         {
             await Metadata.ChangeIntervalAsync(Cluster, interval, now, stop).ConfigureAwait(false);

@@ -23,6 +23,9 @@ public sealed record CohortOptions
     /// data.</summary>
     public TimeSpan Lease { get; init; } = TimeSpan.FromMilliseconds(150);
 
+    /// <summary>How old what a follower reads may be: what is older it does not answer. Default: 1 s. Zero: of any age.</summary>
+    public TimeSpan ReadsStaleMax { get; init; } = TimeSpan.FromSeconds(1);
+
     /// <summary>This process.</summary>
     public CohortMember Self => Members.First(m => m.Node == Node);
 

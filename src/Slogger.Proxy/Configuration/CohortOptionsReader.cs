@@ -10,6 +10,7 @@ internal static class CohortOptionsReader
 {
     private const int MembersMax = 7;
     private static readonly TimeSpan LeaseMin = TimeSpan.FromMilliseconds(60), LeaseMax = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan StaleMax = TimeSpan.FromDays(1);
 
     public static CohortOptions? Read(OptionReader reader)
     {
@@ -17,10 +18,12 @@ internal static class CohortOptionsReader
         ImmutableArray<CohortMember> members = reader.Value<ImmutableArray<CohortMember>>("cohort", Members, []);
         CohortOptions defaults = new() { Node = new(node ?? ""), Members = members };
         TimeSpan lease = reader.Value("lease", OptionText.Duration(LeaseMin, LeaseMax), defaults.Lease);
+        TimeSpan stale = reader.Value("reads-stale-max", OptionText.Duration(TimeSpan.Zero, StaleMax), defaults.ReadsStaleMax);
         if (!reader.IsGiven("cohort"))
         {
             if (reader.IsGiven("node")) { reader.Fail("node", "is given without --cohort", "give both, or none"); }
             if (reader.IsGiven("lease")) { reader.Fail("lease", "is given without --cohort", "remove it"); }
+            if (reader.IsGiven("reads-stale-max")) { reader.Fail("reads-stale-max", "is given without --cohort", "remove it"); }
             return null;
         }
         if (node is null)
@@ -35,7 +38,7 @@ internal static class CohortOptionsReader
             reader.Fail("node", $"is none of --cohort, which has {string.Join(", ", members.Select(m => m.Node))}", "give one of them");
             return null;
         }
-        return defaults with { Lease = lease };
+        return defaults with { Lease = lease, ReadsStaleMax = stale };
     }
 
     public static void Check(OptionReader reader, ServeOptions options)

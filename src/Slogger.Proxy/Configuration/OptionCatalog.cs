@@ -270,6 +270,9 @@ public static class OptionCatalog
             "How long a leader answers after a majority of its cohort has answered it. Another node leads no sooner than after this. "
             + "Shorter makes takeovers faster, and brings some about when machines are busy. All nodes are given the same.",
             "150ms", "Cohort.Lease") { Commands = OptionCommands.Serve },
+        new("reads-stale-max", Replicas, "DURATION",
+            "How old what a follower reads may be. A client that has said READONLY is sent to the leader when it is older. Without a "
+            + "leader it is told how old it is. 0s: of any age.", "1s", "Cohort.ReadsStaleMax") { Commands = OptionCommands.Serve },
         new("primary-shards", Sites, "N",
             "How many shards the primary has, if it is not the number of this site (--shards). Each process receives the logs of those "
             + "whose slots its own shard has. It has an effect when the backup is made. The primary must divide the hash slots evenly, as "

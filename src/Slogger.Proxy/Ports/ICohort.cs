@@ -4,6 +4,7 @@ using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Proxy.Configuration;
 using Slogger.Replication.Links;
 
@@ -17,6 +18,12 @@ internal interface ICohort : IStreamIntake
 
     /// <summary>How the others are reached.</summary>
     IReadOnlyList<(NodeName Node, IShipConnector Way)> Others { get; }
+
+    /// <summary>Who leads, and where clients reach the nodes. Another object whenever something has changed.</summary>
+    CohortView Seats { get; }
+
+    /// <summary>See <see cref="ICohortPort.AgeUs"/>.</summary>
+    long? AgeUs { get; }
 
     /// <summary>Another node has promised this reign, which is above the leader's: it will never answer the leader again.</summary>
     void Refused(Reign promised);

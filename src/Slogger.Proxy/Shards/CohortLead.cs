@@ -173,6 +173,7 @@ internal sealed class CohortLead : ICohortLead
         private volatile ShardShipper? _shipper;
         private long _keptFrom = long.MinValue;     // while there is no shipper
         private long _repliedUs = -1;
+        private long _heardUs;                      // by the follower's clock
         private volatile bool _learns;
 
         public long NeededFrom =>
@@ -223,8 +224,14 @@ internal sealed class CohortLead : ICohortLead
             }
         }
 
+        long IShipperListener.HeardUs => Volatile.Read(ref _heardUs);
+
+        bool IShipperListener.IsCurrent => lead.Commit is not null && lead.MaySpeak;
+
         void IShipperListener.OnLinked()
         {
+            // It may be another process, after which the clock began anew.
+            Volatile.Write(ref _heardUs, 0);
             lock (lead._lock) { lead._leader.Linked(node); }
         }
 
@@ -232,7 +239,9 @@ internal sealed class CohortLead : ICohortLead
         {
             Volatile.Write(ref _repliedUs, LeaseClock.NowUs);
             _learns = reply.Learns;
-            if (reply.Newest.Epoch == lead.Reign.Number) { lead.Replied(node, reply); }
+            if (reply.Newest.Epoch != lead.Reign.Number) { return; }
+            Volatile.Write(ref _heardUs, Math.Max(_heardUs, reply.SentUs));
+            lead.Replied(node, reply);
         }
 
         void IShipperListener.HoldWrites(bool isHeld)

@@ -2,12 +2,13 @@
 // What is durable is then what a majority has. A shard leads once in its life. When its reign is over it ends, and the process begins
 // another one, which follows.
 using Slogger.Core.Identities;
+using Slogger.FrontEnd;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Ports;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class LogShard : ICohortShard
+internal sealed partial class LogShard : ICohortShard, ICohortPort
 {
     private const string NoLeaderText = "this node does not lead any more";
     private volatile CohortLead? _lead;
@@ -18,6 +19,23 @@ internal sealed partial class LogShard : ICohortShard
     internal override ICohortShard? CohortShard => Cohort is null ? null : this;
 
     ICohortLead? ICohortShard.Lead => _lead;
+
+    // ---- What clients are told of the cohort ----
+
+    internal override ICohortPort? CohortPort => Cohort is null ? null : this;
+
+    CohortView ICohortPort.View => Cohort!.Seats;
+
+    // The leader's own store is the newest there is.
+    long? ICohortPort.AgeUs => IsFollowing ? Cohort!.AgeUs : 0;
+
+    TimeSpan ICohortPort.ReadsStaleMax => Cohort!.Options.ReadsStaleMax;
+
+    string ICohortPort.Cluster => _options.Cluster;
+
+    ShardId ICohortPort.Shard => _options.Shard;
+
+    string ICohortPort.MasterName => Seat.HasPeers ? $"{_options.Cluster}-{_options.Shard}" : _options.Cluster;
 
     void ICohortShard.BeginReign(Reign reign)
     {

@@ -76,6 +76,10 @@ internal sealed class ShardInfo(VersionedShard shard, ServeOptions options)
             Line("applied_age_ms", ((ShardClock.WallUs(options.Time) - stands.Time.Microseconds) / 1000.0).ToString(
                 "0.###", CultureInfo.InvariantCulture));
         }
+        if (shard.CohortPort?.AgeUs is { } ageUs)
+        {
+            Line("age_ms", (ageUs / 1000.0).ToString("0.###", CultureInfo.InvariantCulture));
+        }
         foreach ((string name, object value) in shard.Intake!.Status) { Line(name, value); }
         if (shard.Follower.Problem is { } problem) { Line("store_problem", problem); }
         if (!shard.StreamLog.IsEmpty) { foreach ((string name, long value) in shard.KeptStatus()) { Line(name, value); } }

@@ -119,6 +119,11 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     /// <inheritdoc />
     public bool IsFollowing => Seat.FollowedSite is not null;
 
+    ICohortPort? IShardPort.Cohort => CohortPort;
+
+    /// <summary>The cohort, as clients are told of it; null: there is none.</summary>
+    internal virtual ICohortPort? CohortPort => null;
+
     public long WorldLine => Versions.WorldLine;
 
     public long OpenVersion => Versions.OpenVersion;

@@ -52,6 +52,13 @@ internal interface IShipperListener
     /// <summary>Whether a follower that learns votes from now on.</summary>
     bool Admits => false;
 
+    /// <summary>To a follower: when its newest reply that has come was sent, by its clock. Read before <see cref="Durable"/>.</summary>
+    long HeardUs => 0;
+
+    /// <summary>Whether no other leader had committed anything by now, if this is asked after <see cref="Durable"/>. Else
+    /// <see cref="HeardUs"/> says nothing.</summary>
+    bool IsCurrent => false;
+
     /// <summary>There is a new connection to the receiver; nothing has come over it yet.</summary>
     void OnLinked()
     {
@@ -365,6 +372,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     // them a world-line may begin.
     private void LookAtLog()
     {
+        long heardUs = _listener.HeardUs;
         WorldPoint cut = _listener.RecordedCut;
         LogIndex end, synced;
         do
@@ -379,6 +387,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         _machine.Appended(end);
         _machine.Synced(LogIndex.Min(_listener.Durable(_log), end));
         _machine.CutRecorded(cut);
+        _machine.HeardUs = _listener.IsCurrent ? heardUs : 0;
         _machine.Admits = _listener.Admits;
     }
 

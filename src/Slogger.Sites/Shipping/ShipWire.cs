@@ -33,7 +33,7 @@ internal static class ShipWire
                 break;
             case ShipRequest.Piece piece:
                 wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable),
-                    Cut = ToWire(piece.Cut), SentUs = piece.SentUs, Admits = piece.Admits };
+                    Cut = ToWire(piece.Cut), SentUs = piece.SentUs, Admits = piece.Admits, HeardUs = piece.HeardUs };
                 foreach ((Boundary end, bool isEmptyRun) in message.Ends)
                 {
                     wire.Piece.Entries.Add(new V1.Entry
@@ -99,7 +99,7 @@ internal static class ShipWire
         Watermark = ToWire(reply.Watermark), EchoUs = reply.EchoUs, Newest = ToWire(reply.Newest),
         SeedAsk = reply.Ask is { } ask
             ? new() { Generation = ask.Generation, Id = ask.Id ?? "", HasBytes = ask.HasBytes, BadId = ask.Bad ?? "" } : null,
-        Lines = reply.Lines is { } lines ? ToWire(lines) : null, Learns = reply.Learns,
+        Lines = reply.Lines is { } lines ? ToWire(lines) : null, Learns = reply.Learns, SentUs = reply.SentUs,
     };
 
     /// <exception cref="RpcException">It lacks something, or says what is not known here.</exception>
@@ -127,7 +127,7 @@ internal static class ShipWire
         Ask = wire.SeedAsk is { } ask
             ? new(ask.Generation, ask.Id.Length > 0 ? ask.Id : null,
             Math.Max(0, ask.HasBytes)) { Bad = ask.BadId.Length > 0 ? ask.BadId : null } : null,
-        Lines = wire.Lines is { } lines ? FromWire(lines) : null, Learns = wire.Learns,
+        Lines = wire.Lines is { } lines ? FromWire(lines) : null, Learns = wire.Learns, SentUs = wire.SentUs,
     };
 
     private static ShipMessage Piece(ShardId stream, Sender sender, V1.Piece wire, ReadOnlySequence<byte> data)
@@ -148,7 +148,7 @@ internal static class ShipWire
                 isEmptyRun);
         }
         return new(new ShipRequest.Piece(stream, sender, from, to, FromWire(Required(wire.Durable)), FromWire(Required(wire.Cut)),
-            wire.SentUs) { Admits = wire.Admits }, data, ends);
+            wire.SentUs) { Admits = wire.Admits, HeardUs = wire.HeardUs }, data, ends);
     }
 
     public static T Required<T>(T? part)

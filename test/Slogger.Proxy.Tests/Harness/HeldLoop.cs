@@ -35,6 +35,11 @@ internal sealed class HeldShard(bool holdsReplies) : IShardPort
 
     public void EndVersion() => Interlocked.Increment(ref _ends);
 
+    /// <summary>Of a cohort's node.</summary>
+    public ICohortPort? Cohort { get; init; }
+
+    public bool IsFollowing { get; init; }
+
     public bool IsVersioned => true;
 
     public bool IsPunctual => false;
