@@ -27,11 +27,12 @@ internal static class CohortCommands
             + "command ends when another node leads, and says how long that took.",
             LeadCommand.RunAsync),
         new(PlanCommand.Name, "print who has which shard, and the command lines that start the nodes", PlanCommand.Options,
-            ["cohort plan --nodes cache0,cache1,cache2 --shards 3 --metadata \"postgres:Host=db1;Database=slogger\"",
+            ["cohort plan --nodes cache0,cache1,cache2 --metadata \"postgres:Host=db1;Database=slogger\"",
                 "cohort plan --nodes cache0,cache1,cache2,cache3,cache4 --shards 5 --replicas 3 --json"],
             "Shard i is at machines i, i+1 and i+2, so machine i has shards i, i-1 and i-2 (chained declustering). When a machine is lost "
-            + "its work goes to more than one other. Nothing is started, and nothing is written. Ports are 6380 for clients and 7400 "
-            + "between nodes, and count up on a machine that has more than one shard.",
+            + "its work goes to more than one other. With more than one shard it is a plan only: slogger serve refuses such a cluster yet. "
+            + "Nothing is started, and nothing is written. Ports are 6380 for clients and 7400 between nodes, and count up on a machine "
+            + "that has more than one shard.",
             PlanCommand.RunAsync),
     ];
 

@@ -54,7 +54,7 @@ internal static class PlanCommand
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new("nodes", What, "HOST[,...]", "The machines, as the others and the clients reach them.", "none", ""),
-        new("shards", What, "N", "How many shards there are.", "as many as machines", ""),
+        new("shards", What, "N", "How many shards there are. Cohorts are for a cluster of one shard yet.", "1", ""),
         new("replicas", What, "N", "How many machines have each shard: 3 or 5.", "3", ""),
         new("cluster", What, "NAME", "The cluster's name.", "default", ""),
         new("metadata", What, "SPEC", "The database that all share, for the command lines: postgres:CONNECTION or sqlserver:CONNECTION; "
@@ -80,7 +80,7 @@ internal static class PlanCommand
             return fallback;
         }
         string[] machines = One("nodes")?.Split(',', StringSplitOptions.TrimEntries) ?? [];
-        int replicas = Number("replicas", 3, ReplicasMax), shards = Number("shards", machines.Length, ShardsMax);
+        int replicas = Number("replicas", 3, ReplicasMax), shards = Number("shards", 1, ShardsMax);
         foreach (string machine in machines)
         {
             if (!OptionText.Name(machine, out _, out string wrong)) { Fail($"--nodes has \"{machine}\", which {wrong}", "name hosts"); }

@@ -118,7 +118,8 @@ public sealed class CohortCommandTests : IDisposable
         for (int machine = 0; machine < 5; machine++)
         {
             JsonElement[] own = [.. nodes.Where(n => n.GetProperty("node").GetString() == $"m{machine}")];
-            Assert.Equal(new[] { machine, (machine + 4) % 5, (machine + 3) % 5 }.Order(), own.Select(n => n.GetProperty("shard").GetInt32()));
+            Assert.Equal(new[] { machine, (machine + 4) % 5, (machine + 3) % 5 }.Order(),
+                own.Select(n => n.GetProperty("shard").GetInt32()));
             Assert.Equal(3, own.Select(n => n.GetProperty("clients").GetString()).Distinct().Count());
             Assert.Equal(3, own.Select(n => n.GetProperty("address").GetString()).Distinct().Count());
         }
@@ -129,7 +130,7 @@ public sealed class CohortCommandTests : IDisposable
             Assert.True(started.Served?.Cohort is not null, started.Error);
             Assert.Equal(node.GetProperty("address").GetString(), started.Served.Cohort.Self.Address.ToString());
         }
-        AppRun text = await AppRun.Of(["cohort", "plan", "--nodes", "m0,m1,m2"]);
+        AppRun text = await AppRun.Of(["cohort", "plan", "--nodes", "m0,m1,m2", "--shards", "3"]);
         Assert.Contains("On m2, shards 0, 1, 2:", text.Output, StringComparison.Ordinal);
         Assert.DoesNotContain("--metadata", text.Output, StringComparison.Ordinal);
     }

@@ -190,7 +190,10 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         }
     }
 
-    public bool HasSaid(int node, string text) => _processes[node]?.Tail().Contains(text, StringComparison.Ordinal) == true;
+    public bool HasSaid(int node, string text) => CountOf(node, text) > 0;
+
+    /// <summary>How often its process has said so.</summary>
+    public int CountOf(int node, string text) => (_processes[node]?.Tail() ?? "").Split(text).Length - 1;
 
     public string Tail() => string.Join('\n', _said.Concat(_processes.Select(p => p?.Tail())));
 

@@ -40,7 +40,7 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
         _empty = Path.Combine(directory, "empty.rdb");
         File.WriteAllBytes(_empty, RdbFile.Empty());
         if (Log.IsEmpty) { Log.Begin(new(ReplicationId, Base, 0), WorldLine.First, new(1)); }
-        _way = new(host, port, new GrpcChannelOptions(), new("c", TimeSpan.Zero), isGzip: false);
+        _way = new(new GrpcChannel(host, port), $"{host}:{port}", new("c", TimeSpan.Zero), isGzip: false);
         _shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1), new(), _way, this, new LineSink($"primary {shard}"));
     }
 
