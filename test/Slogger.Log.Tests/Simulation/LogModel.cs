@@ -26,12 +26,6 @@ internal sealed class LogModel
     public required Reign FirstReign { get; init; }
     public required WorldLine FirstWorldLine { get; init; }
     public required string ReplicationId { get; set; }
-
-    /// <summary>What it may be called, too: a log that goes back to a line may have lost what that was called last.</summary>
-    public string? OtherReplicationId { get; set; }
-
-    /// <summary>What each line was called last.</summary>
-    private Dictionary<(Reign, WorldLine), string> Called { get; init; } = [];
     public List<LogBranch> Branches { get; private init; } = [];
     public List<byte> Bytes { get; private init; } = [];
     public List<ModelEntry> Entries { get; private init; } = [];
@@ -75,7 +69,7 @@ internal sealed class LogModel
     public LogModel Copy() => new()
     {
         Origin = Origin, WorldLine = WorldLine, FirstWorldLine = FirstWorldLine, FirstVersion = FirstVersion, ReplicationId = ReplicationId,
-        Reign = Reign, FirstReign = FirstReign, Branches = [.. Branches], Called = new(Called), OtherReplicationId = OtherReplicationId,
+        Reign = Reign, FirstReign = FirstReign, Branches = [.. Branches],
         Bytes = [.. Bytes], Entries = [.. Entries], HeldCuts = [.. HeldCuts], DurableHeld = DurableHeld, DurableOffset = DurableOffset,
             DurableVersion = DurableVersion,
     };
@@ -114,7 +108,6 @@ internal sealed class LogModel
     {
         Cut(branch.Version, branch.Offset);
         Entries.Add(new(branch with { WorldLine = next }, true, branch.Offset));
-        Called[(Reign, WorldLine)] = ReplicationId;
         WorldLine = next;
         ReplicationId = replicationId;
         Branches.Add(new LogBranch(next, branch.Version, branch.Offset) { Reign = Reign });
@@ -124,7 +117,6 @@ internal sealed class LogModel
     public void BeginReign(Reign next)
     {
         Rewind();
-        Called[(Reign, WorldLine)] = ReplicationId;
         Reign = next;
         Branches.Add(new LogBranch(WorldLine, LastVersion, EndOffset) { Reign = next });
     }
@@ -139,10 +131,7 @@ internal sealed class LogModel
             Boundary last = LastBoundary ?? new Boundary(WorldLine, default, default, Origin.Database, default);
             Entries.Add(new(last with { WorldLine = to.WorldLine, Version = to.Closed, Offset = to.Offset }, true, to.Offset));
         }
-        Branches.RemoveAll(b => b.IsAfter(to.Reign, to.WorldLine));
-        Called[(Reign, WorldLine)] = ReplicationId;
-        OtherReplicationId = ReplicationId;
-        ReplicationId = Called[(to.Reign, to.WorldLine)];
+        Branches.RemoveAll(b => b.Line > new LogLine(to.Reign, to.WorldLine));
         (Reign, WorldLine) = (to.Reign, to.WorldLine);
     }
 
@@ -166,7 +155,6 @@ internal sealed class LogModel
     public void Settle(VersionLog log)
     {
         ReplicationId = log.ReplicationId;
-        OtherReplicationId = null;
         HeldCuts.RemoveAll(c => c > log.HeldCut);
     }
 
@@ -185,7 +173,7 @@ internal sealed class LogModel
         {
             return "the log is empty";
         }
-        bool isNamed = log.ReplicationId == ReplicationId || log.ReplicationId == OtherReplicationId;
+        bool isNamed = log.ReplicationId == ReplicationId;
         if (log.Origin != Origin || log.WorldLine != WorldLine || log.Reign != Reign || log.FirstReign != FirstReign || !isNamed)
         {
             return $"history {log.Origin} {log.Reign}/{log.WorldLine} {log.ReplicationId} instead of {Origin} {Reign}/{WorldLine} " +

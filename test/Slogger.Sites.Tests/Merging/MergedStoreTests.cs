@@ -79,6 +79,10 @@ public sealed class MergedStoreTests
             Log = null!;
         }
 
+        public ICohortShard? Cohort => null;
+
+        public bool StoreFollows => true;
+
         public int Crashes { get; private set; }
 
         public int Brought { get; private set; }
