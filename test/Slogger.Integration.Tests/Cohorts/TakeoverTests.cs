@@ -79,6 +79,7 @@ public sealed class TakeoverTests(ITestOutputHelper output)
         int first = await nodes.LeaderAsync();
         await nodes.FillAsync(first, "k", Keys);
         int?[] stores = [.. Enumerable.Range(0, CohortNodes.Count).Select(i => SupervisedRedis.Find(nodes.Data(i)))];
+        foreach (int follower in Enumerable.Range(0, CohortNodes.Count).Where(i => i != first)) { await nodes.FollowsAsync(follower); }
         // Each follower's was, when it began.
         int[] loads = [.. Enumerable.Range(0, CohortNodes.Count).Select(i => nodes.CountOf(i, Loaded))];
         long line = await nodes.NumberAsync(first, "worldline");
