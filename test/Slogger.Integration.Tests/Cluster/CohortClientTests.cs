@@ -35,10 +35,10 @@ public sealed class CohortClientTests(ITestOutputHelper output)
             }
             int follower = (first + 1) % ports.Length;
             await ReadAtFollowerAsync(ports[follower], ports[first]);
-            await UntilAsync("both replicas are told of", async () => (await CallAsync(ports[first], "ROLE")).Items[2].Items.Length == 2);
+            await UntilAsync("both replicas are told of", async () => (await CallAsync(ports[first], "ROLE")).Items[2].Items.Count == 2);
             RespValue slots = await CallAsync(ports[follower], "CLUSTER", "SLOTS");
             Assert.Equal(ports[first], slots.Items[0].Items[2].Items[1].AsInteger());
-            Assert.Equal(5, slots.Items[0].Items.Length);
+            Assert.Equal(5, slots.Items[0].Items.Count);
 
             using RespClient subscribed = await ToAsync(ports[follower]);
             await subscribed.SendAsync("SUBSCRIBE", "+switch-master");
