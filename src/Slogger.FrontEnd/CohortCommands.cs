@@ -75,7 +75,9 @@ internal static class CohortCommands
         mayWrite = true;
         if (!finder.Knows(client.Argument(0)))
         {
-            // Of the proxy's own, or of nobody's: the store says so. Unless it has not said yet what it has.
+            // Of the proxy's own, or of nobody's: the store says so. Unless it has not said yet what it has: then the key is where most
+            // commands have it.
+            if (finder.Count == 0 && client.ArgumentCount > 1) { slot = ClusterCommands.PartitionsOf(client).Of(client.Argument(1)); }
             return finder.Count == 0
                 && !OfConnection.Contains(Encoding.Latin1.GetString(client.Argument(0)), StringComparer.OrdinalIgnoreCase);
         }

@@ -437,7 +437,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
                 SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
             Log.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
             Relay = new(site._processes[shard == 2 ? 1 : 0]!.Port);
-            _way = new("127.0.0.1", Relay.Port, s_channel, new("c", site._lease), isGzip: false);
+            _way = new(new GrpcChannel("127.0.0.1", Relay.Port, s_channel), $"127.0.0.1:{Relay.Port}", new("c", site._lease), isGzip: false);
             Shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1),
                 new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, this, NullLogger.Instance);
         }

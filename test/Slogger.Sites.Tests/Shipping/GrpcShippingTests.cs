@@ -176,7 +176,7 @@ public sealed class GrpcShippingTests : ShippingHarness
     }
 
     private static GrpcShipConnector Connector(int port, string secret = Secret, bool isGzip = false, ShipTerms? terms = null) =>
-        new("127.0.0.1", port, new() { Secret = secret }, terms ?? s_terms, isGzip);
+        new(new GrpcChannel("127.0.0.1", port, new() { Secret = secret }), $"127.0.0.1:{port}", terms ?? s_terms, isGzip);
 
     private static async Task<RpcException> AskAsync(GrpcServer server, V1.ShipRequest request)
     {
