@@ -49,6 +49,11 @@ internal static class CohortOptionsReader
             reader.Fail("cohort", "replicates the version log, which a Redis with --commit log has alone",
                 "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
         }
+        if (options.Replies == ReplyTiming.Early)
+        {
+            reader.Fail("replies", "early is not for a shard with --cohort yet: a takeover could lose what was answered",
+                "remove it: a cohort's replies are committed ones");
+        }
         if (options.Joins) { reader.Fail("join", "is not for a shard with --cohort yet", "remove it"); }
         if (!options.Site.Backups.IsEmpty) { reader.Fail("backup", "is not for a shard with --cohort yet", "remove it"); }
         if (!reader.IsGiven("metadata"))
