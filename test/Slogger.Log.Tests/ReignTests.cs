@@ -157,7 +157,7 @@ public class ReignTests
         disk.Crash();
 
         log = VersionLog.Open(Options(disk));
-        Assert.Equal((Reign.None, WorldLine.First, ReplicationId), (log.Reign, log.WorldLine, log.ReplicationId));
+        Assert.Equal((Reign.None, WorldLine.First, OtherReplicationId), (log.Reign, log.WorldLine, log.ReplicationId));
         Assert.Equal((At(0, 1, 21_000, 10), At(0, 1, 21_000, 10), first), (log.End, log.DurableEnd, log.LastBoundary));
         Assert.Empty(log.Branches);
         Boundary other = Write(log, 50, 12);
