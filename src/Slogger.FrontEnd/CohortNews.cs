@@ -1,6 +1,6 @@
 // What the loop keeps for a cohort's node: what CLUSTER answers, and the word about a new leader. That word is a message on Sentinel's
-// channel. The new leader alone has its own Redis publish it, once it serves: as any message of clients it is in the stream, so each
-// follower's Redis publishes it too.
+// channel. Each node has its own Redis publish it, the leader's once it serves: what one node publishes the others' subscribers do not
+// hear.
 using System.Collections.Immutable;
 using System.Globalization;
 using System.Text;
@@ -15,7 +15,9 @@ internal sealed class CohortNews(FrontEndLoop loop, ICohortPort cohort)
     private CohortView? _shown;
     private ClusterReplies? _among;
     private ClusterReplies? _replies;
-    private CohortSeat? _leader;        // the last one that was heard of
+
+    /// <summary>The last leader that was heard of, and of which has been told; null: none yet.</summary>
+    public CohortSeat? Leader { get; private set; }
 
     /// <summary>What CLUSTER answers; null: it is not known yet where clients reach any node.</summary>
     public ClusterReplies? Replies
@@ -46,15 +48,15 @@ internal sealed class CohortNews(FrontEndLoop loop, ICohortPort cohort)
     public void Look()
     {
         CohortView view = cohort.View;
-        if (view.Leader is not { } leader || leader == _leader) { return; }
-        bool isChange = _leader is { } known && known.Node != leader.Node;
-        if (isChange && view.Leads)
+        if (view.Leader is not { } leader || leader == Leader) { return; }
+        bool isChange = Leader is { } known && known.Node != leader.Node;
+        if (isChange)
         {
-            if (!CohortCommands.Leads(loop) || loop.Shared is not { IsClosed: false } shared || !loop.Shard.IsOpen) { return; }
-            // As a client's request: it is of a version, which then ends, and followers get it.
+            if (view.Leads && !CohortCommands.Leads(loop)) { return; }
+            if (loop.Shared is not { IsClosed: false } shared || !loop.Shard.IsOpen) { return; }
             if (!loop.Boundary.MayForward() || loop.Gate.IsShut) { return; }
             string text = string.Create(CultureInfo.InvariantCulture,
-                $"{cohort.MasterName} {_leader!.Host} {_leader.Port} {leader.Host} {leader.Port}");
+                $"{cohort.MasterName} {Leader!.Host} {Leader.Port} {leader.Host} {leader.Port}");
             var request = new List<byte>();
             RespText.AppendHeader(request, '*', 3);
             RespText.AppendBulk(request, "PUBLISH"u8);
@@ -65,6 +67,6 @@ internal sealed class CohortNews(FrontEndLoop loop, ICohortPort cohort)
             loop.CountInternal("publish");
             loop.Sharing.IsDirty = true;
         }
-        _leader = leader;
+        Leader = leader;
     }
 }

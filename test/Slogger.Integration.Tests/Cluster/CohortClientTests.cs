@@ -42,9 +42,14 @@ public sealed class CohortClientTests(ITestOutputHelper output)
                 (slots = await CallAsync(ports[follower], "CLUSTER", "SLOTS")).Items[0].Items.Count == 5);
             Assert.Equal(ports[first], slots.Items[0].Items[2].Items[1].AsInteger());
 
-            using RespClient subscribed = await ToAsync(ports[follower]);
-            await subscribed.SendAsync("SUBSCRIBE", "+switch-master");
-            await subscribed.ReadAsync(wantPush: true);
+            // One of them stays a follower.
+            var subscribed = new Dictionary<int, RespClient>();
+            foreach (int port in ports.Where(p => p != ports[first]))
+            {
+                subscribed[port] = await ToAsync(port);
+                await subscribed[port].SendAsync("SUBSCRIBE", "+switch-master");
+                await subscribed[port].ReadAsync(wantPush: true);
+            }
 
             nodes[first]!.KillHard();
             await SupervisedRedis.KillAsync(workspace.Folder(Names[first]));
@@ -59,14 +64,13 @@ public sealed class CohortClientTests(ITestOutputHelper output)
             Assert.Equal($"MOVED 449 127.0.0.1:{Text(next)}", (await CallAsync(other, "GET", "k2")).Text);
             Assert.Equal("master", (await CallAsync(next, "ROLE")).Items[0].Text);
             Assert.Equal("slave", (await CallAsync(other, "ROLE")).Items[0].Text);
-            Assert.Contains($"master_port:{Text(next)}\r\n", (await CallAsync(other, "INFO", "replication")).Text, StringComparison.Ordinal);
+            string info = (await CallAsync(other, "INFO", "replication")).Text;
+            Assert.Contains($"master_port:{Text(next)}\r\n", info, StringComparison.Ordinal);
             Assert.Contains("role:master\r\n", (await CallAsync(next, "INFO", "replication")).Text, StringComparison.Ordinal);
             await ReadAtFollowerAsync(other, next);
-            if (other == ports[follower])
-            {
-                RespValue news = await subscribed.ReadAsync(Generous, wantPush: true);
-                Assert.Equal($"shop 127.0.0.1 {Text(ports[first])} 127.0.0.1 {Text(next)}", news.Items[2].Text);
-            }
+            RespValue news = await subscribed[other].ReadAsync(Generous, wantPush: true);
+            Assert.Equal($"shop 127.0.0.1 {Text(ports[first])} 127.0.0.1 {Text(next)}", news.Items[2].Text);
+            foreach (RespClient client in subscribed.Values) { client.Dispose(); }
         }
         catch (Exception)
         {
