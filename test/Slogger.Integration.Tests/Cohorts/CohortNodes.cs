@@ -164,6 +164,8 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     public async Task<IReadOnlyList<string>> MissingAsync(int node, string prefix, int count)
     {
         using RespClient client = await ConnectAsync(node);
+        // One that follows would send us to its leader.
+        Assert.Equal("+OK", (await client.CallAsync("READONLY")).Compact);
         List<string> missing = [];
         for (int i = 0; i < count; i++)
         {
