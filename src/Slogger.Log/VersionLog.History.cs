@@ -110,7 +110,7 @@ public sealed partial class VersionLog
                 throw new ArgumentException($"Reign {reign} is not above the present one, {head.Reign}.", nameof(reign));
             }
             WriteAndSync();
-            LogIndex end = Lines.End;
+            LogIndex end = DurableClosed;
             StartSegment(Head with
             {
                 Reason = SegmentReason.Reign,
@@ -150,7 +150,7 @@ public sealed partial class VersionLog
         {
             ThrowUnlessUsableLocked();
             WriteAndSync();
-            RewindTo(Lines.End);
+            RewindTo(DurableClosed);
         }
     }
 
@@ -288,7 +288,7 @@ public sealed partial class VersionLog
         int at = Array.FindIndex(lines, l => l.Reign == reign && l.WorldLine == worldLine);
         bool isInLine = at >= 0 && to.Offset >= lines[at].Offset && to.Closed >= lines[at].Version
             && (at == lines.Length - 1 || (to.Offset <= lines[at + 1].Offset && to.Closed <= lines[at + 1].Version));
-        bool isLast = to.Closed == Lines.End.Closed;
+        bool isLast = to.Closed == DurableClosed.Closed;
         bool isBeginning = to.WorldLine == head.FirstWorldLine && to.Closed == head.FirstVersion.Previous && to.Offset == head.Origin.Offset
             && (isLast || view.StartOffset == to.Offset);
         Boundary? end = isBeginning || !isInLine ? null : isLast ? view.Durable.Last : BoundaryAtOrBelow(to.Closed);

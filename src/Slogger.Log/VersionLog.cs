@@ -126,11 +126,17 @@ public sealed partial class VersionLog : IDisposable
         get
         {
             LogView view = _view;
-            SegmentHeader head = view.Head ?? Head;
-            return new([.. head.KeptLines], new(head.WorldLine, view.Durable.Last?.Offset ?? head.Origin.Offset,
-                view.Durable.Last?.Version ?? head.FirstVersion.Previous) { Reign = head.Reign });
+            SegmentHeader head = view.Head ?? throw Empty();
+            return new([.. head.KeptLines], ClosedIn(view, head));
         }
     }
+
+    /// <summary>The end of the last version closed durably: bytes behind that do not count.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public LogIndex DurableClosed => _view is { Head: { } head } view ? ClosedIn(view, head) : throw Empty();
+
+    private static LogIndex ClosedIn(LogView view, SegmentHeader head) => new(head.WorldLine, view.Durable.Last?.Offset ?? head.Origin.Offset,
+        view.Durable.Last?.Version ?? head.FirstVersion.Previous) { Reign = head.Reign };
 
     /// <summary>The first stream offset that can be read; 0 if the log is empty.</summary>
     public long StartOffset => _view.StartOffset;
@@ -225,8 +231,9 @@ public sealed partial class VersionLog : IDisposable
         }
     }
 
-    private SegmentHeader Head => _view.Head
-        ?? throw new InvalidOperationException("The version log is empty: no history has begun.");
+    private SegmentHeader Head => _view.Head ?? throw Empty();
+
+    private static InvalidOperationException Empty() => new("The version log is empty: no history has begun.");
 
     /// <summary>Closes the files. What was not synced may be lost. Not to be called during other calls.</summary>
     public void Dispose()

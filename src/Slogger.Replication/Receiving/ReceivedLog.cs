@@ -47,15 +47,16 @@ internal static class ReceivedLog
         // Before the first version has ended the log's own beginning is where it goes back to.
         Boundary? branch = log.BoundaryAtOrBelow(version)
             ?? (offset == log.Origin.Offset ? new(log.WorldLine, version, log.Origin.Offset, log.Origin.Database, default) : null);
+        bool isReign = line.Reign > log.Reign;
         bool isThere = branch is { } found && (offset is not { } expected || found.Offset == expected)
             // A reign begins where the log ends.
-            && (line.WorldLine > log.WorldLine || version == log.Lines.End.Closed);
+            && (!isReign || version == log.DurableClosed.Closed);
         if (!isThere)
         {
             throw new BrokenInvariantException(
                 $"I7: line {line} begins at version {version}, offset {offset}, and that version ends at {branch?.Offset} here");
         }
-        if (line.WorldLine > log.WorldLine) { log.BeginWorldLine(line.WorldLine, branch!.Value with { Version = version }, log.ReplicationId); }
-        else { log.BeginReign(line.Reign); }
+        if (isReign) { log.BeginReign(line.Reign); }
+        else { log.BeginWorldLine(line.WorldLine, branch!.Value with { Version = version }, log.ReplicationId); }
     }
 }
