@@ -25,7 +25,7 @@ internal static class CohortHost
         using IDisposable changes = live.Add(again => credentials!.Renew(again.Site));
         failed = credentials!.OpenTo(cohort.Members.Select(m => m.Address));
         if (failed is not null) { return failed; }
-        if (!ProcessPriority.Raise())
+        if (!Niceness.PutProcessAhead())
         {
             log.Warn($"the priority of this process cannot be raised: on a busy machine a leader may be deposed though it lives. Allow it "
                 + $"(CAP_SYS_NICE), or give all nodes a longer --lease than {OptionText.FormatDuration(cohort.Lease)}");

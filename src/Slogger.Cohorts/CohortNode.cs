@@ -262,7 +262,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private NodeView View => new(Last, _shard!.StoreFollows, IsBehind: false);
 
     // The last version that the log has closed, durably.
-    private LogIndex Last => _life is { HasLog: false } || _shard!.Log.IsEmpty ? default : _shard.Log.Lines.End;
+    private LogIndex Last => _life is { HasLog: false } || _shard!.Log.IsEmpty ? default : _shard.Log.DurableClosed;
 
     private void Perform()
     {

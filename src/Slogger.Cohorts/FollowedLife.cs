@@ -1,16 +1,15 @@
-// One life of a node's log, from a copy to the next: performs what Follower (Core) decides. The node's thread, if nothing else is said; the
-// log is synced, the copy written out, and the store brought on, by tasks of their own.
+// One life of a node's log, from a copy to the next: performs what Follower (Core) decides. The node's thread, if nothing else is said. What
+// takes time others do: the log is synced (LogSyncer), the copy too (CopyIntake), and the store is brought on (StoreMover).
 using System.Buffers;
 using System.Diagnostics;
-using System.Threading.Channels;
 using Slogger.Core.Cohorts;
 using Slogger.Core.Replication;
-using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Ports;
+using Slogger.Proxy.Shards;
 using Slogger.Replication.Following;
 using Slogger.Replication.Links;
 using Slogger.Replication.Receiving;
@@ -29,19 +28,15 @@ internal sealed class FollowedLife : IAsyncDisposable
     private readonly Follower _machine;
     private readonly ILogger _report;
     private readonly List<ReceiverEffect> _effects = [];
-    private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(
-        new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest, SingleReader = true });
-    private readonly Channel<SyncTicket> _syncs = Channel.CreateUnbounded<SyncTicket>(new() { SingleReader = true });
     private readonly CancellationTokenSource _stop = new();
-    private readonly Thread _syncing;
-    private readonly Task _applying;
-    private Task _copying = Task.CompletedTask;
+    private readonly LogSyncer _syncer;
+    private readonly StoreMover _mover;
+    private readonly CopyIntake _copy;
     private readonly ReadAge _age;              // under its own lock
     private long _currentUs = -1;
     private IReplyLink? _link;
     private ShipMessage _message;
     private volatile bool _isOver;
-    private volatile string? _problem;
 
     /// <summary>Begins with what the disk holds.</summary>
     /// <param name="node">The node.</param>
@@ -65,11 +60,14 @@ internal sealed class FollowedLife : IAsyncDisposable
                 Floor = _disk.Seed?.Floor ?? default,
             }
             : new() { Shard = options.Shard, Generation = part.Seed is null ? generation + 1 : generation, Copy = part, BadCopy = bad });
+        _syncer = new(_log, _ => Post(OnSynced), e => shard.OnIntakeFailed(e.Message));
+        _mover = new(_log, shard, $"shard {options.Shard}: its store", report, OnArrived);
+        _copy = new(_disk, () => _machine, $"shard {options.Shard}", report, PostAsync);
+        if (hasLog) { _syncer.Start(_stop.Token); }
+        _mover.Begin();
         _machine.Begin(_effects);
-        _syncing = new Thread(Sync) { Name = "cohort sync", IsBackground = true };
-        _syncing.Start();
-        _applying = Task.Run(ApplyAsync);
         Perform();
+        _copy.Show();
     }
 
     /// <summary>Whether there is a log; else it is being copied.</summary>
@@ -86,7 +84,7 @@ internal sealed class FollowedLife : IAsyncDisposable
     public long? CurrentUs => Volatile.Read(ref _currentUs) is >= 0 and var at ? at : null;
 
     /// <summary>Why the store cannot be brought on; null: it can. Any thread.</summary>
-    public string? Problem => _problem;
+    public string? Problem => _mover.Problem;
 
     /// <summary>See <see cref="Follower.Learns"/>.</summary>
     public void SetLearns(bool learns) => _machine.Learns = learns;
@@ -106,8 +104,8 @@ internal sealed class FollowedLife : IAsyncDisposable
     public void StopReceiving()
     {
         _isOver = true;
-        _syncs.Writer.TryComplete();
-        _syncing.Join();
+        _stop.Cancel();
+        _syncer.Join();
     }
 
     /// <summary>The copy is whole: the log begins with it. Any thread, when this is disposed.</summary>
@@ -135,12 +133,10 @@ internal sealed class FollowedLife : IAsyncDisposable
 
     public async ValueTask DisposeAsync()
     {
-        _isOver = true;
-        _syncs.Writer.TryComplete();
-        await _stop.CancelAsync().ConfigureAwait(false);
-        await _applying.ConfigureAwait(false);
-        await _copying.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-        _syncing.Join();
+        StopReceiving();
+        await _mover.DisposeAsync().ConfigureAwait(false);
+        await _copy.EndAsync().ConfigureAwait(false);
+        _syncer.Dispose();
         _disk.Dispose();
         _stop.Dispose();
     }
@@ -158,12 +154,12 @@ internal sealed class FollowedLife : IAsyncDisposable
             case ReceiverEffect.Reply reply: _link?.Reply(reply.Message with { SentUs = CohortNode.NowUs }); break;
             case ReceiverEffect.Append append: Append(append.Piece); break;
             case ReceiverEffect.Rewind rewind: Rewind(rewind.To); break;
-            case ReceiverEffect.Sync sync: _syncs.Writer.TryWrite(sync.Ticket); break;
-            case ReceiverEffect.Apply apply: _targets.Writer.TryWrite(apply.To); break;
+            case ReceiverEffect.Sync: _syncer.Request(); break;
+            case ReceiverEffect.Apply apply: _mover.Go(apply.To); break;
             case ReceiverEffect.Learned: _node.OnLearned(); break;
             case ReceiverEffect.Reseed reseed: _node.BeginAnew(this, reseed.Why); break;
-            case ReceiverEffect.WriteCopy copy: WriteCopy(copy.Chunk); break;
-            case ReceiverEffect.SyncCopy sync: _copying = SyncCopyAsync(_copying, sync.Ticket); break;
+            case ReceiverEffect.WriteCopy copy: _copy.Write(copy.Chunk, _message.Bytes, _effects); break;
+            case ReceiverEffect.SyncCopy sync: _copy.Sync(sync.Ticket, OnFailed, _stop.Token); break;
             case ReceiverEffect.Copied: _node.OnCopied(this); break;
             default: throw new UnreachableException();
         }
@@ -195,99 +191,15 @@ internal sealed class FollowedLife : IAsyncDisposable
         _machine.Rewound(_log.Lines, _effects);
     }
 
-    private void Sync()
+    private void OnSynced(List<ReceiverEffect> effects)
     {
-        try
-        {
-            while (_syncs.Reader.WaitToReadAsync().AsTask().GetAwaiter().GetResult())
-            {
-                if (!_syncs.Reader.TryRead(out SyncTicket ticket)) { continue; }
-                _log.Sync();
-                _node.Post(() =>
-                {
-                    if (_isOver) { return; }
-                    _machine.Synced(ticket.Log, _effects);
-                    Perform();
-                });
-            }
-        }
-        catch (LogException e)
-        {
-            _shard.OnIntakeFailed(e.Message);
-        }
-        catch (ObjectDisposedException)
-        {
-            // It has ended.
-        }
+        if (_machine.HasLog) { _machine.Synced(_log.DurableClosed, effects); }
     }
 
-    // ---- A copy ----
-
-    private void WriteCopy(in SeedChunk chunk)
+    private ValueTask OnArrived(WorldPoint at, TimeSpan took)
     {
-        try
-        {
-            _disk.Write(chunk, _message.Bytes);
-        }
-        catch (Exception e) when (e is IOException or UnauthorizedAccessException or LogIOException { IsFatal: false })
-        {
-            OnCopyRefused(e);
-        }
-    }
-
-    private async Task SyncCopyAsync(Task before, SeedTicket ticket)
-    {
-        await before.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-        try
-        {
-            await Task.Run(_disk.Sync).ConfigureAwait(false);
-            _node.Post(() =>
-            {
-                if (_isOver) { return; }
-                _machine.CopySynced(ticket, _effects);
-                Perform();
-            });
-        }
-        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
-        {
-            await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-            _node.Post(() =>
-            {
-                if (_isOver) { return; }
-                OnCopyRefused(e);
-                Perform();
-            });
-        }
-    }
-
-    private void OnCopyRefused(Exception e)
-    {
-        _report.Error($"the copy of the leader's store cannot be written, and is tried again: {e.Message}");
-        _disk.Rewind();
-        _machine.CopyRefused(_disk.Part, _effects);
-    }
-
-    // ---- The store ----
-
-    private async Task ApplyAsync()
-    {
-        try
-        {
-            await foreach (WorldPoint told in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
-            {
-                WorldPoint to = told;
-                while (!await BroughtAsync(to).ConfigureAwait(false))
-                {
-                    await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
-                    // Whatever hindered it may not concern a later one.
-                    if (_targets.Reader.TryRead(out WorldPoint later)) { to = later; }
-                }
-            }
-        }
-        catch (OperationCanceledException)
-        {
-            // Stopping.
-        }
+        Aged(a => a.Shown(at));
+        return ValueTask.CompletedTask;
     }
 
     private void Aged(Action<ReadAge> what)
@@ -299,24 +211,18 @@ internal sealed class FollowedLife : IAsyncDisposable
         }
     }
 
-    private async Task<bool> BroughtAsync(WorldPoint to)
+    private void OnFailed(Exception e) => _shard.OnIntakeFailed(e is LogException ? e.Message : e.ToString());
+
+    private ValueTask PostAsync(Action<List<ReceiverEffect>> input)
     {
-        try
-        {
-            // Before the first version has ended the log's own beginning is a place to go to.
-            Boundary end = _log.BoundaryAtOrBelow(to.Version)
-                ?? (to.Version == _log.FirstVersion.Previous ? LogPlaces.BaseOf(_log) : null as Boundary?)
-                ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
-            await _shard.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
-            _problem = null;
-            Aged(a => a.Shown(to));
-            return true;
-        }
-        catch (Exception e) when (e is not OperationCanceledException || !_stop.IsCancellationRequested)
-        {
-            if (e.Message != _problem) { _report.Warn($"the store could not be brought to version {to.Version}, and it is tried again: {e.Message}"); }
-            _problem = e.Message;
-            return false;
-        }
+        Post(input);
+        return ValueTask.CompletedTask;
     }
+
+    private void Post(Action<List<ReceiverEffect>> input) => _node.Post(() =>
+    {
+        if (_isOver) { return; }
+        input(_effects);
+        Perform();
+    });
 }

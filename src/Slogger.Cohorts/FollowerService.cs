@@ -1,5 +1,4 @@
 // A node's end of shipping: the calls of leaders, each for as long as it lasts. A leader whose reign is over is told so.
-using System.Threading.Channels;
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -18,16 +17,13 @@ namespace Slogger.Cohorts;
 /// <param name="terms">Of this process.</param>
 internal sealed class FollowerService(CohortNode node, ShipTerms terms)
 {
-    // Each reply says all that there is to know: of those that nobody has taken yet the newest do.
-    private const int RepliesMax = 16;
-
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server.Add(ShippingMethods.Ship, ServeAsync);
 
     private async Task ServeAsync(ServerCall<ShipFrame, V1.ShipReply> call)
     {
         await call.SendHeadersAsync().ConfigureAwait(false);
-        var link = new Link();
+        var link = new ReplyLink();
         Task replying = link.WriteAsync(call);
         NodeName? leader = null;
         try
@@ -59,7 +55,7 @@ internal sealed class FollowerService(CohortNode node, ShipTerms terms)
     }
 
     // The node's thread. The message's bytes are its own until this has returned.
-    private bool Take(in ShipMessage message, NodeName from, Link link)
+    private bool Take(in ShipMessage message, NodeName from, ReplyLink link)
     {
         if (!node.Heard(new Reign(message.Request.Sender.Epoch), from, out Reign promised))
         {
@@ -70,26 +66,5 @@ internal sealed class FollowerService(CohortNode node, ShipTerms terms)
         // Between two lives it says nothing, and is asked again.
         node.Life?.Received(message, link);
         return true;
-    }
-
-    private sealed class Link : IReplyLink
-    {
-        private readonly Channel<ShipReply> _replies = Channel.CreateBounded<ShipReply>(
-            new BoundedChannelOptions(RepliesMax) { FullMode = BoundedChannelFullMode.DropOldest, SingleReader = true });
-
-        public void Reply(ShipReply reply) => _replies.Writer.TryWrite(reply);
-
-        public void Close() => _replies.Writer.TryComplete();
-
-        public async Task WriteAsync(ServerCall<ShipFrame, V1.ShipReply> call)
-        {
-            while (await _replies.Reader.WaitToReadAsync().ConfigureAwait(false))
-            {
-                while (_replies.Reader.TryRead(out ShipReply? reply))
-                {
-                    await call.WriteAsync(ShipWire.ToWire(reply), flush: _replies.Reader.Count == 0).ConfigureAwait(false);
-                }
-            }
-        }
     }
 }

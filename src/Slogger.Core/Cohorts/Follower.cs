@@ -3,14 +3,15 @@
 // What Receiver does for another site this does for the same shard, under other rules:
 // - A piece is appended at once, and made durable at once. So the leader's disk and this one work at the same time, and what a majority has
 //   counts (CommitRule). A log may so hold what no majority ever had. The next leader has that made void (Rewind).
-// - A log takes a line's beginning only when it has all that lies below it. Else a short log of a newer line would win an election against a
-//   long one that holds what was committed.
+// - A log takes a line's beginning only when it has all that lies below it. Else a short log of a newer line would win an election
+//   against a long one that holds what was committed.
 // - The store goes to what is committed, and to nothing else. So nothing that it has executed is ever void (R4).
 // - A node that has lost what it had told a leader only learns, until its leader admits it (Leader).
 //
 // Contract with the driver
 // - Calls are serialised, effects performed in order. A message is given to Election.Heard first: if that says no, it does not come here.
 // - A Rewind is durable before Rewound is called. A line that begins is durable before anything behind it is appended.
+// - What is durable the log says when Synced is called, not when the sync began: meanwhile it may have been rewound, and have gone on.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
@@ -38,10 +39,6 @@ public sealed record FollowerStart
     /// <summary>Where the store is.</summary>
     public WorldPoint Applied { get; init; }
 
-    /// <summary>Whether operations are answered before they are committed: then the store goes no further than the recorded cut. Behind
-    /// that another shard's recovery may go back.</summary>
-    public bool RepliesEarly { get; init; }
-
     /// <summary>Without a log: what there is on the disk of a copy.</summary>
     public SeedPart Copy { get; init; }
 
@@ -53,7 +50,7 @@ public sealed record FollowerStart
 }
 
 /// <summary>Follows one shard's leaders. Not thread-safe. Source: design, replicated shards, 4.2, 4.3 and 4.6.</summary>
-public sealed class Follower
+public sealed class Follower : ICopyReceiver
 {
     private readonly FollowerStart _start;
     private readonly CohortMutation _mutation;
@@ -65,7 +62,6 @@ public sealed class Follower
     private LogIndex _received;
     private LogIndex _durable;
     private LogIndex _commit;          // that it knows of
-    private WorldPoint _cut;
     private WorldPoint _applyTo;
     private long _echoUs;
     private bool _isSyncing;
@@ -93,25 +89,16 @@ public sealed class Follower
     /// <summary>The last version that it knows to be committed, and has.</summary>
     public LogIndex Commit => LogIndex.Min(_commit, _durable);
 
-    /// <summary>The newest recorded cut that the leader has told.</summary>
-    public WorldPoint Cut => _cut;
-
-    /// <summary>Up to where the log is durable.</summary>
-    public LogIndex Durable => _durable;
-
-    /// <summary>Up to where the log is the leader's.</summary>
-    public LogIndex ReceivedUpTo => _received;
-
-    /// <summary>The copy that it is being given, and how much of it was written; null: there is none (yet).</summary>
+    /// <inheritdoc />
     public (Seed Of, long HasBytes)? Copy => _seeding is { Seed: { } seed } seeding ? (seed, seeding.HasBytes) : null;
 
-    /// <summary>First of all: what a process before has left undone.</summary>
+    /// <inheritdoc />
     public void Begin(List<ReceiverEffect> effects) => _seeding?.SyncIfDue(effects);
 
-    /// <summary>A sync of the copy has ended.</summary>
+    /// <inheritdoc />
     public void CopySynced(in SeedTicket ticket, List<ReceiverEffect> effects) => _seeding?.Synced(ticket, effects);
 
-    /// <summary>The disk has refused to write or sync the copy.</summary>
+    /// <inheritdoc />
     public void CopyRefused(in SeedPart part, List<ReceiverEffect> effects) => _seeding?.Refused(part, effects);
 
     /// <summary>The leader says something.</summary>
@@ -143,13 +130,11 @@ public sealed class Follower
     }
 
     /// <summary>A sync has ended.</summary>
-    /// <param name="upTo">What it has made durable.</param>
+    /// <param name="durable">Up to where the log is durable now.</param>
     /// <param name="effects">Receives what is to be done.</param>
-    public void Synced(LogIndex upTo, List<ReceiverEffect> effects)
+    public void Synced(LogIndex durable, List<ReceiverEffect> effects)
     {
-        _isSyncing = false;
-        // What was rewound meanwhile is not there to be durable.
-        if (upTo <= _received && upTo.Line == _received.Line) { _durable = LogIndex.Max(_durable, upTo); }
+        (_isSyncing, _durable) = (false, durable);
         ApplyIfDue(effects);
         SyncIfDue(effects);
         if (_current is not null && !_isRewinding) { effects.Add(Say(ShipReplyKind.Ack)); }
@@ -224,7 +209,6 @@ public sealed class Follower
             if (piece.IsBranch) { _durable = piece.To; }
         }
         _commit = LogIndex.Max(_commit, piece.Durable);
-        if (piece.Cut > _cut) { _cut = piece.Cut; }
         if (_mutation == CohortMutation.AckBeforeSync) { _durable = _received; }
         if (piece.Admits && Learns) { effects.Add(new ReceiverEffect.Learned()); }
         ApplyIfDue(effects);
@@ -236,7 +220,6 @@ public sealed class Follower
     private void ApplyIfDue(List<ReceiverEffect> effects)
     {
         WorldPoint to = (_mutation == CohortMutation.AppliesUncommitted ? _durable : Commit).Point;
-        if (_start.RepliesEarly && _cut < to) { to = _cut; }
         if (to <= _applyTo || to < _start.Floor) { return; }
         _applyTo = to;
         effects.Add(new ReceiverEffect.Apply(to));

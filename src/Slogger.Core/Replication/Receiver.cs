@@ -83,7 +83,7 @@ public sealed record ReceiverStart
 }
 
 /// <summary>Receives one stream. Not thread-safe. Source: the paper, sections 5.3, 5.5 and 5.6; design, section 10.</summary>
-public sealed class Receiver
+public sealed class Receiver : ICopyReceiver
 {
     // What a piece takes in memory besides its bytes: one may hold none, but the end of a version.
     private const int PieceBytes = 64;
@@ -154,18 +154,16 @@ public sealed class Receiver
     /// <summary>Where the store is.</summary>
     public WorldPoint At => _applied;
 
-    /// <summary>The copy that the stream is being seeded with, and how much of it was written; null: there is none (yet).</summary>
+    /// <inheritdoc />
     public (Seed Of, long HasBytes)? Copy => _seeding is { Seed: { } seed } seeding ? (seed, seeding.HasBytes) : null;
 
-    /// <summary>First of all: what a process before has left undone.</summary>
+    /// <inheritdoc />
     public void Begin(List<ReceiverEffect> effects) => _seeding?.SyncIfDue(effects);
 
-    /// <summary>A sync of the copy has ended.</summary>
+    /// <inheritdoc />
     public void CopySynced(in SeedTicket ticket, List<ReceiverEffect> effects) => _seeding?.Synced(ticket, effects);
 
-    /// <summary>The disk has refused to write or sync the copy.</summary>
-    /// <param name="part">What there is durably: the rest is asked for again.</param>
-    /// <param name="effects">Receives what is to be done.</param>
+    /// <inheritdoc />
     public void CopyRefused(in SeedPart part, List<ReceiverEffect> effects) => _seeding?.Refused(part, effects);
 
     /// <summary>The stream's shipper says something.</summary>

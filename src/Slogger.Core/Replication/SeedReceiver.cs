@@ -13,7 +13,26 @@ public readonly record struct SeedTicket(string Id, long Bytes);
 /// <param name="DurableBytes">So much of it.</param>
 public readonly record struct SeedPart(Seed? Seed, long DurableBytes);
 
-/// <summary>Receives a copy. Not thread-safe. Part of <see cref="Receiver"/>, which has its effects.</summary>
+/// <summary>A machine that may have to be given a copy first: by another site (<see cref="Receiver"/>), or by its leader
+/// (<see cref="Slogger.Core.Cohorts.Follower"/>). Serialised with all else that it is told.</summary>
+public interface ICopyReceiver
+{
+    /// <summary>The copy, and how much of it was written; null: there is none (yet).</summary>
+    (Seed Of, long HasBytes)? Copy { get; }
+
+    /// <summary>First of all: what a process before has left undone.</summary>
+    void Begin(List<ReceiverEffect> effects);
+
+    /// <summary>A sync of the copy has ended.</summary>
+    void CopySynced(in SeedTicket ticket, List<ReceiverEffect> effects);
+
+    /// <summary>The disk has refused to write or sync the copy.</summary>
+    /// <param name="part">What there is durably: the rest is asked for again.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    void CopyRefused(in SeedPart part, List<ReceiverEffect> effects);
+}
+
+/// <summary>Receives a copy. Not thread-safe. Part of an <see cref="ICopyReceiver"/>, which has its effects.</summary>
 internal sealed class SeedReceiver
 {
     private readonly long _generation;

@@ -128,7 +128,7 @@ internal sealed class CohortLead : ICohortLead
     /// <summary>More of the log is durable here.</summary>
     public void Synced()
     {
-        LogIndex durable = _log.Lines.End;
+        LogIndex durable = _log.DurableClosed;
         bool hasGrown;
         lock (_lock) { hasGrown = durable.Reign == Reign && _leader.Synced(durable); }
         if (hasGrown) { Tell(); }

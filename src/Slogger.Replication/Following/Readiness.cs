@@ -5,14 +5,12 @@
 // once for each. A rehearsal does not reach that everywhere, since what is awaited may have come already.
 using System.Reflection;
 using System.Runtime.CompilerServices;
-using System.Runtime.InteropServices;
 
 namespace Slogger.Replication.Following;
 
 /// <summary>Compiles methods ahead of their first call.</summary>
-internal static partial class Readiness
+internal static class Readiness
 {
-    private const int Niceness = 10;
     private const BindingFlags All =
         BindingFlags.DeclaredOnly | BindingFlags.Instance | BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic;
 
@@ -23,8 +21,7 @@ internal static partial class Readiness
         var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         var thread = new Thread(() =>
         {
-            // Of this thread alone.
-            if (OperatingSystem.IsLinux()) { _ = SetPriority(0, 0, Niceness); }
+            Niceness.PutThreadBehind();
             foreach (Type type in assemblies.SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters))
             {
                 PrepareAll(type);
@@ -122,7 +119,4 @@ internal static partial class Readiness
             // Not for this machine, or not by itself: whatever it is, it comes again when somebody calls it.
         }
     }
-
-    [LibraryImport("libc", EntryPoint = "setpriority")]
-    private static partial int SetPriority(int which, int who, int niceness);
 }

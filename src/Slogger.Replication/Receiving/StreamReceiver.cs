@@ -53,7 +53,7 @@ internal interface IReplyLink
 }
 
 /// <summary>The receiver of one stream.</summary>
-internal sealed partial class StreamReceiver : IAsyncDisposable
+internal sealed class StreamReceiver : IAsyncDisposable
 {
     private const int InputsMax = 4096;
     private const int PeriodMs = 10;
@@ -67,6 +67,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     private readonly ILogger _report;
     private readonly ReceiverStart _start;
     private Receiver _machine;
+    private readonly CopyIntake _copy;
     private readonly Channel<Action> _inputs = Channel.CreateBounded<Action>(new BoundedChannelOptions(InputsMax) { SingleReader = true });
     private readonly Queue<Kept> _kept = new();
     private readonly List<ReceiverEffect> _effects = [];
@@ -101,15 +102,19 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         (_disk, _log, _start, _metadata, _cluster, _owner, _report) = (disk, disk.Log, start, metadata, cluster, owner, report);
         _stop = _stopping.Token;
         _machine = new(start);
+        _copy = new(disk, () => _machine, $"stream {start.Stream}", report, input => PostAsync(() => input(_effects)));
         if (IsSeeded) { _disk.Guard?.Restart(_log); }
         else { _disk.Rewind(); }
         _machine.Begin(_effects);
-        ShowCopy();
+        _copy.Show();
         _running = Task.Run(RunAsync);
     }
 
     /// <summary>Whether there is a log to go on with; else the stream is being seeded.</summary>
     public bool IsSeeded => _start.History is not null;
+
+    /// <summary>How far the copy is that the stream is being seeded with; null: there is none (yet). For status.</summary>
+    public SeedProgress? Seeding => _copy.Progress;
 
     /// <summary>The newest recorded cut that the stream holds durably. For status.</summary>
     public WorldPoint Held => IsSeeded ? _log.HeldCut : default;
@@ -207,7 +212,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         await _syncingBefore.ConfigureAwait(false);
         await _noting.ConfigureAwait(false);
         await _counting.ConfigureAwait(false);
-        await _copying.ConfigureAwait(false);
+        await _copy.EndAsync().ConfigureAwait(false);
         _stopping.Dispose();
     }
 
@@ -285,8 +290,8 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         {
             case ReceiverEffect.Reply reply: _link?.Reply(reply.Message); break;
             case ReceiverEffect.Reseed reseed: _owner.OnReseed(reseed.Why); break;
-            case ReceiverEffect.WriteCopy copy: WriteCopy(copy.Chunk); break;
-            case ReceiverEffect.SyncCopy sync: _copying = SyncCopyAsync(_copying, sync.Ticket); break;
+            case ReceiverEffect.WriteCopy copy: _copy.Write(copy.Chunk, _message.Bytes, _effects); break;
+            case ReceiverEffect.SyncCopy sync: _copy.Sync(sync.Ticket, Fail, _stop); break;
             case ReceiverEffect.Copied: _owner.OnCopied(); break;
             // One at a time: who is not answered says hello again.
             case ReceiverEffect.NoteSender note when _noting.IsCompleted: _noting = NoteAsync(note.Sender); break;

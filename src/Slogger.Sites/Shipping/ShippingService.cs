@@ -1,5 +1,4 @@
 // The backup's end of shipping: calls of shippers, each of them for as long as it lasts, go to the receivers of their streams.
-using System.Threading.Channels;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Grpc;
@@ -20,16 +19,13 @@ namespace Slogger.Sites.Shipping;
 internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf, ShipTerms terms, Func<SiteEpoch?> ruling,
     Func<ShipShape, int, string?>? against = null)
 {
-    // Each reply says all that there is to know: of those that nobody has taken yet the newest do.
-    private const int RepliesMax = 16;
-
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server.Add(ShippingMethods.Ship, ServeAsync);
 
     private async Task ServeAsync(ServerCall<ShipFrame, V1.ShipReply> call)
     {
         await call.SendHeadersAsync().ConfigureAwait(false);
-        var link = new Link();
+        var link = new ReplyLink();
         Task replying = link.WriteAsync(call);
         bool hasGreeted = false;
         try
@@ -72,28 +68,7 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
         finally
         {
             link.Close();
-            await ((Task)replying).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-        }
-    }
-
-    private sealed class Link : IReplyLink
-    {
-        private readonly Channel<ShipReply> _replies = Channel.CreateBounded<ShipReply>(
-            new BoundedChannelOptions(RepliesMax) { FullMode = BoundedChannelFullMode.DropOldest, SingleReader = true });
-
-        public void Reply(ShipReply reply) => _replies.Writer.TryWrite(reply);
-
-        public void Close() => _replies.Writer.TryComplete();
-
-        public async Task WriteAsync(ServerCall<ShipFrame, V1.ShipReply> call)
-        {
-            while (await _replies.Reader.WaitToReadAsync().ConfigureAwait(false))
-            {
-                while (_replies.Reader.TryRead(out ShipReply? reply))
-                {
-                    await call.WriteAsync(ShipWire.ToWire(reply), flush: _replies.Reader.Count == 0).ConfigureAwait(false);
-                }
-            }
+            await replying.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         }
     }
 }

@@ -1,7 +1,6 @@
 // One life of a stream in a backup process: its receiver, and the store that follows what that says. What the receiver asks for is done
 // here, one after the other, on a task of its own.
 using System.Diagnostics;
-using System.Threading.Channels;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
@@ -51,12 +50,10 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     private readonly string _cluster;
     private readonly ILogger _report;
     private readonly Action<WatermarkReport> _onHeld;
-    private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(
-        new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
     private readonly TaskCompletionSource<LifeEnd> _ended = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private readonly CancellationTokenSource _stop = new();
     private readonly Lock _lock = new();
-    private readonly Task _applying;
+    private readonly StoreMover _mover;
     private TaskCompletionSource<FinalReport> _final = NewFinal();
     private readonly TaskCompletionSource _ready = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private readonly SemaphoreSlim _news = new(0);       // for the take-over: it looks at all that is new
@@ -66,7 +63,7 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     private WorldPoint _applied;
     private TimeSpan _applyTime;
     private volatile bool _isFrozen;
-    private string? _told;
+    private string? _told;              // why a world-line could not begin
 
     /// <summary>Begins; with the parameters of <see cref="StreamReceiver"/>.</summary>
     public LivingStream(
@@ -76,8 +73,9 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         (_log, _stream, _store, _metadata, _cluster, _onHeld, _report, _applied, _isFrozen) =
             (disk.Log, start.Stream, store, metadata, cluster, onHeld, report, start.Applied, start.IsFrozen);
         _owned = start.Owner;
+        _mover = new(_log, store, $"stream {_stream}: its store", report, ArrivedAsync);
         Receiver = new(disk, start, metadata, cluster, this, report);
-        _applying = Task.Run(ApplyAsync);
+        _mover.Begin();
     }
 
     /// <summary>Its receiver.</summary>
@@ -130,14 +128,14 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     {
         await _stop.CancelAsync().ConfigureAwait(false);
         await Receiver.DisposeAsync().ConfigureAwait(false);
-        await _applying.ConfigureAwait(false);
+        await _mover.DisposeAsync().ConfigureAwait(false);
         await _opening.ConfigureAwait(false);
         _stop.Dispose();
     }
 
     void IStreamOwner.Report(WatermarkReport report) => _onHeld(report);
 
-    void IStreamOwner.Apply(WorldPoint to) => _targets.Writer.TryWrite(to);
+    void IStreamOwner.Apply(WorldPoint to) => _mover.Go(to);
 
     void IStreamOwner.Final(FinalReport report)
     {
@@ -167,53 +165,10 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         }
     }
 
-    private async Task ApplyAsync()
+    private async ValueTask ArrivedAsync(WorldPoint at, TimeSpan took)
     {
-        try
-        {
-            await foreach (WorldPoint told in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
-            {
-                WorldPoint to = told;
-                while (!await BroughtAsync(to).ConfigureAwait(false))
-                {
-                    await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
-                    // Whatever hindered it may not concern a later one.
-                    if (_targets.Reader.TryRead(out WorldPoint later)) { to = later; }
-                }
-                await Receiver.AppliedAsync(to).ConfigureAwait(false);
-            }
-        }
-        catch (OperationCanceledException)
-        {
-            // Stopping.
-        }
-    }
-
-    private async Task<bool> BroughtAsync(WorldPoint to)
-    {
-        try
-        {
-            // Before the first version has ended the log's own beginning is a place to go to.
-            Boundary end = _log.BoundaryAtOrBelow(to.Version)
-                ?? (to.Version == _log.FirstVersion.Previous
-                ? new Boundary(_log.FirstWorldLine, to.Version, _log.Origin.Offset, _log.Origin.Database, default) : null as Boundary?)
-                ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
-            long began = Stopwatch.GetTimestamp();
-            await _store.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
-            lock (_lock) { (_applied, _applyTime) = (to, Stopwatch.GetElapsedTime(began)); }
-            _told = null;
-            return true;
-        }
-        catch (Exception e) when (e is not OperationCanceledException || !_stop.IsCancellationRequested)
-        {
-            if (e.Message != _told)
-            {
-                _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: "
-                    + $"{e.Message}");
-            }
-            _told = e.Message;
-            return false;
-        }
+        lock (_lock) { (_applied, _applyTime) = (at, took); }
+        await Receiver.AppliedAsync(at).ConfigureAwait(false);
     }
 
     // The store stands at the final watermark, and the log's new world-line has begun there.

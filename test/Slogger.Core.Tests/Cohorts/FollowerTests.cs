@@ -22,17 +22,17 @@ public class FollowerTests
 
     private static WorldPoint Version(long number) => new(new WorldLine(1), new VersionNumber(number));
 
-    private static ShipRequest.Piece Piece(LogIndex from, LogIndex to, LogIndex commit = default, long sentUs = 1, WorldPoint cut = default) =>
-        new(s_shard, s_leader, from, to, commit, cut, sentUs);
+    private static ShipRequest.Piece Piece(LogIndex from, LogIndex to, LogIndex commit = default, long sentUs = 1) =>
+        new(s_shard, s_leader, from, to, commit, default, sentUs);
 
-    private static Follower Of(LogLines lines, bool repliesEarly = false) =>
-        new(new() { Shard = s_shard, History = s_history, Lines = lines, RepliesEarly = repliesEarly });
+    private static Follower Of(LogLines lines) =>
+        new(new() { Shard = s_shard, History = s_history, Lines = lines });
 
     // A follower that has greeted its leader, with a log up to 10 in reign 1.
-    private static Follower Greeted(out List<ReceiverEffect> effects, bool repliesEarly = false)
+    private static Follower Greeted(out List<ReceiverEffect> effects)
     {
         LogLines lines = Lines(At(1, 10), Line(1, 0));
-        Follower follower = Of(lines, repliesEarly);
+        Follower follower = Of(lines);
         effects = [];
         follower.Received(new ShipRequest.Hello(s_shard, s_leader, s_history), effects);
         Assert.Equal([new ReceiverEffect.Rewind(null)], effects);
@@ -58,6 +58,22 @@ public class FollowerTests
         effects.Clear();
         follower.Synced(At(1, 15), effects);
         Assert.Equal(At(1, 15), Reply(effects).Durable);
+    }
+
+    // The log was rewound while it was synced, and went on: what it had then is not what it has.
+    [Fact]
+    public void Sync_EndsBehindARewind_WhatTheLogHasNowCounts()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(Piece(At(1, 10), At(1, 15)), effects);
+        var later = new Sender(default, 3, 1);
+        follower.Received(new ShipRequest.Hello(s_shard, later, s_history), effects);
+        follower.Rewound(Lines(At(1, 12), Line(1, 0)), effects);
+        follower.Received(Piece(At(1, 12), At(1, 20)) with { Sender = later }, effects);
+        effects.Clear();
+        follower.Synced(At(1, 12), effects);
+        Assert.Equal((At(1, 20), At(1, 12)), (Reply(effects).Received, Reply(effects).Durable));
+        Assert.Contains(effects, e => e is ReceiverEffect.Sync);
     }
 
     [Fact]
@@ -87,15 +103,6 @@ public class FollowerTests
         effects.Clear();
         follower.Synced(At(1, 20), effects);
         Assert.Equal(Version(18), effects.OfType<ReceiverEffect.Apply>().Single().To);
-    }
-
-    [Fact]
-    public void Store_WithEarlyReplies_StaysAtTheRecordedCut()
-    {
-        Follower follower = Greeted(out List<ReceiverEffect> effects, repliesEarly: true);
-        follower.Received(Piece(At(1, 10), At(1, 20), commit: At(1, 20), cut: Version(14)), effects);
-        follower.Synced(At(1, 20), effects);
-        Assert.Equal([Version(10), Version(14)], effects.OfType<ReceiverEffect.Apply>().Select(a => a.To));
     }
 
     [Fact]

@@ -299,8 +299,8 @@ internal sealed class CohortNode
                     _disk = _log = _log.RewindTo(to);
                     _follower!.Rewound(_log.Lines, effects);
                     break;
-                case ReceiverEffect.Sync { Ticket: var ticket }:
-                    SyncFor(ticket.Log, leader, leaderLife);
+                case ReceiverEffect.Sync:
+                    SyncFor(leader, leaderLife);
                     break;
                 case ReceiverEffect.Apply { To: var to }:
                     _world.Checks.OnExecuted(this, _log.Entries.AsSpan()[..(int)to.Version.Number]);
@@ -314,7 +314,7 @@ internal sealed class CohortNode
         }
     }
 
-    private void SyncFor(LogIndex upTo, CohortNode leader, long leaderLife)
+    private void SyncFor(CohortNode leader, long leaderLife)
     {
         long life = _life;
         CohortLog log = _log;
@@ -325,7 +325,7 @@ internal sealed class CohortNode
             Do(() =>
             {
                 List<ReceiverEffect> effects = [];
-                _follower!.Synced(upTo, effects);
+                _follower!.Synced(_disk.Lines.End, effects);
                 Perform(leader, leaderLife, _log, effects);
             });
         });
