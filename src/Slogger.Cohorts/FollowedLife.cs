@@ -1,5 +1,5 @@
-// One life of a node's log, from a copy to the next: performs what Follower (Core) decides. The node's thread, if nothing else is said. What
-// takes time others do: the log is synced (LogSyncer), the copy too (CopyIntake), and the store is brought on (StoreMover).
+// One life of a node's log, from a copy to the next: performs what Follower (Core) decides. The node's thread, if nothing else is said.
+// What takes time others do: the log is synced (LogSyncer), the copy too (CopyIntake), and the store is brought on (StoreMover).
 using System.Buffers;
 using System.Diagnostics;
 using Slogger.Core.Cohorts;
@@ -22,6 +22,7 @@ internal sealed class FollowedLife : IAsyncDisposable
 {
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
     private readonly CohortNode _node;
+    private readonly NodeThread _thread;
     private readonly IFollowingShard _shard;
     private readonly VersionLog _log;
     private readonly StreamDisk _disk;
@@ -40,14 +41,16 @@ internal sealed class FollowedLife : IAsyncDisposable
 
     /// <summary>Begins with what the disk holds.</summary>
     /// <param name="node">The node.</param>
+    /// <param name="thread">Its thread.</param>
     /// <param name="options">The process's.</param>
     /// <param name="shard">Whose log and store they are.</param>
     /// <param name="bad">A copy that came whole, and was not what it should be; null: none.</param>
     /// <param name="isAnew">Whether what the log holds is of no use.</param>
     /// <param name="report">For people.</param>
-    public FollowedLife(CohortNode node, ServeOptions options, IFollowingShard shard, string? bad, bool isAnew, ILogger report)
+    public FollowedLife(CohortNode node, NodeThread thread, ServeOptions options, IFollowingShard shard, string? bad, bool isAnew,
+        ILogger report)
     {
-        (_node, _shard, _log, _report, BadCopy) = (node, shard, shard.Log, report, bad);
+        (_node, _thread, _shard, _log, _report, BadCopy) = (node, thread, shard, shard.Log, report, bad);
         _age = new(shard.Applied, CohortNode.NowUs);
         _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints, shard.Guard, StreamDisk.DatabaseOf);
         SeedPart part = _disk.Part;
@@ -61,7 +64,7 @@ internal sealed class FollowedLife : IAsyncDisposable
             }
             : new() { Shard = options.Shard, Generation = part.Seed is null ? generation + 1 : generation, Copy = part, BadCopy = bad });
         _syncer = new(_log, _ => Post(OnSynced), e => shard.OnIntakeFailed(e.Message));
-        _mover = new(_log, shard, $"shard {options.Shard}: its store", report, OnArrived);
+        _mover = new(_log, shard, $"shard {options.Shard}", report, OnArrived);
         _copy = new(_disk, () => _machine, $"shard {options.Shard}", report, PostAsync);
         if (hasLog) { _syncer.Start(_stop.Token); }
         _mover.Begin();
@@ -219,7 +222,7 @@ internal sealed class FollowedLife : IAsyncDisposable
         return ValueTask.CompletedTask;
     }
 
-    private void Post(Action<List<ReceiverEffect>> input) => _node.Post(() =>
+    private void Post(Action<List<ReceiverEffect>> input) => _thread.Post(() =>
     {
         if (_isOver) { return; }
         input(_effects);

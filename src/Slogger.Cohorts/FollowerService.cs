@@ -14,8 +14,9 @@ namespace Slogger.Cohorts;
 
 /// <summary>Serves leaders.</summary>
 /// <param name="node">The node.</param>
+/// <param name="thread">Its thread.</param>
 /// <param name="terms">Of this process.</param>
-internal sealed class FollowerService(CohortNode node, ShipTerms terms)
+internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTerms terms)
 {
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server.Add(ShippingMethods.Ship, ServeAsync);
@@ -39,7 +40,7 @@ internal sealed class FollowerService(CohortNode node, ShipTerms terms)
                 if (leader is not { } from) { throw new RpcException(StatusCode.InvalidArgument, "the call does not begin with a hello"); }
                 try
                 {
-                    await node.DoAsync(() => Take(message, from, link)).ConfigureAwait(false);
+                    await thread.DoAsync(() => Take(message, from, link)).ConfigureAwait(false);
                 }
                 catch (OperationCanceledException)
                 {

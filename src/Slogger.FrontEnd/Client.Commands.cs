@@ -161,7 +161,8 @@ internal sealed unsafe partial class Client
     /// <summary>The request, or another in its place, was written: its reply is awaited. As <see cref="Forward"/>.</summary>
     public void ForwardWritten(Upstream upstream, ReplyHandler? then = null, ReplyKind kind = ReplyKind.Handled, bool blocking = false,
         bool barrier = false) =>
-        ForwardWritten(upstream, then, kind, blocking, barrier, BasisOn(upstream, _input.Head, _input.Head + _requestBytes, mayWrite: true));
+        ForwardWritten(upstream, then, kind, blocking, barrier,
+            BasisOn(upstream, _input.Head, _input.Head + _requestBytes, mayWrite: true));
 
     private void ForwardWritten(Upstream upstream, ReplyHandler? then, ReplyKind kind, bool blocking, bool barrier, ReplyBasis basis)
     {

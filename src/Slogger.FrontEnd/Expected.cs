@@ -57,12 +57,12 @@ internal enum ReplyKind : byte
     /// <summary>The same, where another reply is the answer, or the request is looked at again: if it is lost nothing is owed.</summary>
     Inner,
 
-    /// <summary>Of a transaction that is done if nobody has touched the keys it watches: if it was not done (nil), the request is not answered
-    /// yet, and no operation.</summary>
+    /// <summary>Of a transaction that is done if nobody has touched the keys it watches: if it was not done (nil), the request is not
+    /// answered yet, and no operation.</summary>
     Conditional,
 
-    /// <summary>As Uncounted, of what follows a transaction that may have changed the connection. If it is lost nobody knows where the client
-    /// stands.</summary>
+    /// <summary>As Uncounted, of what follows a transaction that may have changed the connection. If it is lost nobody knows where the
+    /// client stands.</summary>
     Exec,
 
     /// <summary>Of a change that the replication stream does not carry: handled even if the client has gone.</summary>

@@ -12,8 +12,8 @@
 //   hot. With a write: while anything blocks, each write makes all keys hot.
 // What the proxy answers of its own rests on nothing. It keeps its place.
 //
-// The gate: with a lease, the leader asks after it has read from the store, and before it sends, whether the lease still holds. If not, what
-// was read waits until it does again. If the shard is another's by then, it closes the store, and nothing that waits ever leaves.
+// The gate: with a lease, the leader asks after it has read from the store, and before it sends, whether the lease still holds. If not,
+// what was read waits until it does again. If the shard is another's by then, it closes the store, and nothing that waits ever leaves.
 using System.Runtime.InteropServices;
 using Slogger.Resp;
 
@@ -263,8 +263,8 @@ internal sealed class HeldReplies(FrontEndLoop loop)
         _shard.OnReplyAwaited();
     }
 
-    /// <summary>Looks for what may leave. Called at the end of each turn: whoever settles a version after that sees that somebody waits, and
-    /// posts.</summary>
+    /// <summary>Looks for what may leave. Called at the end of each turn: whoever settles a version after that sees that somebody waits,
+    /// and posts.</summary>
     public void Turn()
     {
         if (!_anybodyWaits) { return; }

@@ -59,7 +59,8 @@ internal sealed class HeldClients(FrontEndLoop loop)
         return loop.Shard.Hold switch
         {
             Hold.Writes => loop.Catalog.MayWrite(name) || KeyCommands.MayWrite(name),
-            Hold.All => KeyCommands.Has(name) || !(name.Length > QuestionPrefix.Length && Ascii.EqualsIgnoreCase(name[..QuestionPrefix.Length], QuestionPrefix))
+            Hold.All => KeyCommands.Has(name)
+                || !(name.Length > QuestionPrefix.Length && Ascii.EqualsIgnoreCase(name[..QuestionPrefix.Length], QuestionPrefix))
                 || Ascii.EqualsIgnoreCase(name, "DPR.BATCH"u8),
             _ => false,
         };

@@ -135,8 +135,8 @@ public sealed partial class VersionLog : IDisposable
     /// <exception cref="InvalidOperationException">The log is empty.</exception>
     public LogIndex DurableClosed => _view is { Head: { } head } view ? ClosedIn(view, head) : throw Empty();
 
-    private static LogIndex ClosedIn(LogView view, SegmentHeader head) => new(head.WorldLine, view.Durable.Last?.Offset ?? head.Origin.Offset,
-        view.Durable.Last?.Version ?? head.FirstVersion.Previous) { Reign = head.Reign };
+    private static LogIndex ClosedIn(LogView view, SegmentHeader head) => new(head.WorldLine,
+        view.Durable.Last?.Offset ?? head.Origin.Offset, view.Durable.Last?.Version ?? head.FirstVersion.Previous) { Reign = head.Reign };
 
     /// <summary>The first stream offset that can be read; 0 if the log is empty.</summary>
     public long StartOffset => _view.StartOffset;

@@ -115,9 +115,9 @@ public sealed record ServeOptions
     public ReplyTiming Replies { get; init; } = ReplyTiming.Early;
 
     /// <summary>
-    /// Length of a version, 1 ms to 60 min. Default: 5 ms; with committed replies, which wait for its end, 1 ms. Shorter means less is lost at a crash and a shorter wait for a commit;
-    /// longer means fewer disk syncs. Of a cluster of several shards it counts where that is made.
-    /// </summary>
+    /// Length of a version, 1 ms to 60 min. Default: 5 ms; with committed replies, which wait for its end, 1 ms. Shorter means less is
+    /// lost at a crash and a shorter wait for a commit; longer means fewer disk syncs. Of a cluster of several shards it counts where
+    /// that is made. </summary>
     public TimeSpan VersionInterval { get; init; } = TimeSpan.FromMilliseconds(5);
 
     /// <summary>

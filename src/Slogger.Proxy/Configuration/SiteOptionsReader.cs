@@ -146,7 +146,8 @@ internal static class SiteOptionsReader
         }
 
         if (addresses.FirstOrDefault(address => !address.IsLocal) is not { } open) { return; }
-        string name = site.Backups.Contains(open) ? "backup" : open == site.Listen ? "site-listen" : open == site.Watermark ? "watermark" : "cohort";
+        string name = site.Backups.Contains(open) ? "backup" : open == site.Listen ? "site-listen"
+            : open == site.Watermark ? "watermark" : "cohort";
         if (!reader.IsGiven("site-secret-file") && !reader.IsGiven("site-ca-file"))
         {
             reader.Fail(name, $"{open} is beyond this machine, and nothing says who may connect",

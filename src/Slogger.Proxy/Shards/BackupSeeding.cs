@@ -145,7 +145,10 @@ internal sealed class BackupSeeding
             if (await FloorAsync(taken, before.Closed, offset, stop).ConfigureAwait(false) is not var (closed, floor)) { return; }
             string id = $"{_options.Shard}-{offset}-{Guid.NewGuid():N}";
             Seed seed = new(id, generation, new FileInfo(temporary).Length, history,
-                before with { Offset = offset, Closed = closed }, new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(temporary) };
+                before with { Offset = offset, Closed = closed }, new(before.WorldLine, floor))
+            {
+                Checksum = CheckpointStore.ChecksumOf(temporary),
+            };
             Keep(seed, temporary);
             isMade = true;
             _report.Info($"shard {_options.Shard}: a copy of {seed.Bytes} bytes at offset {offset} is ready for {_receiver}, which can be "

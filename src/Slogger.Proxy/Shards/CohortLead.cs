@@ -22,6 +22,7 @@ internal sealed class CohortLead : ICohortLead
     private const string CopiesName = "copies";
     private static readonly TimeSpan SeedingPeriod = TimeSpan.FromMilliseconds(50);
     private readonly ICohort _cohort;
+    private readonly IShippingShard _shard;
     private readonly VersionLog _log;
     private readonly Action<WorldPoint> _committed;
     private readonly Action _heard;
@@ -31,7 +32,7 @@ internal sealed class CohortLead : ICohortLead
     private readonly TaskCompletionSource _begun = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private readonly CancellationTokenSource _ending = new();
     private Task _seeding = Task.CompletedTask;
-    private long _openings;
+    private bool _ships;
     private long _untilUs;                          // of the lease
 
     /// <summary>A reign begins. Nothing is shipped before <see cref="Begin"/>.</summary>
@@ -48,12 +49,16 @@ internal sealed class CohortLead : ICohortLead
     public CohortLead(ServeOptions options, Reign reign, ICohort cohort, VersionLog log, RedisDumps dumps, IShippingShard shard,
         Action<WorldPoint> committed, Action heard, CheckpointStore checkpoints, ILogger report)
     {
-        (Reign, _cohort, _log, _committed, _heard) = (reign, cohort, log, committed, heard);
+        (Reign, _cohort, _shard, _log, _committed, _heard) = (reign, cohort, shard, log, committed, heard);
         CohortOptions own = cohort.Options;
         _leader = new(own.Node, reign, own.Voters, (long)own.Lease.TotalMicroseconds, LeaseClock.NowUs);
         _untilUs = _leader.Lease.UntilUs;
-        _targets = [.. cohort.Others.Select(o => new Target(options, o.Node, o.Way, log, new(options, log, dumps,
-            Path.Combine(options.DataDirectory, CopiesName, o.Node.Text), $"node {o.Node}", shard, report, checkpoints), this, shard, report))];
+        _targets = [.. cohort.Others.Select(o =>
+        {
+            string copies = Path.Combine(options.DataDirectory, CopiesName, o.Node.Text);
+            BackupSeeding seeding = new(options, log, dumps, copies, $"node {o.Node}", shard, report, checkpoints);
+            return new Target(options, o.Node, o.Way, log, seeding, this, shard, report);
+        })];
     }
 
     /// <summary>The reign.</summary>
@@ -102,13 +107,18 @@ internal sealed class CohortLead : ICohortLead
         return isNew;
     }
 
-    /// <summary>Ships, now that the log has the reign's record. The control task.</summary>
+    /// <summary>Ships, now that the log has the reign's record; again: looks at the log only. The control task.</summary>
     public void Begin()
     {
-        var self = new Sender(default, Reign.Number, ++_openings);
-        foreach (Target target in _targets) { target.Begin(self); }
+        if (!_ships)
+        {
+            _ships = true;
+            // A reign has one shipper: it opens once.
+            var self = new Sender(default, Reign.Number, 1);
+            foreach (Target target in _targets) { target.Begin(self); }
+            _seeding = Task.Run(SeedAsync);
+        }
         Synced();
-        if (_openings == 1) { _seeding = Task.Run(SeedAsync); }
     }
 
     /// <summary>Ships no more. The end.</summary>
@@ -137,10 +147,21 @@ internal sealed class CohortLead : ICohortLead
     // Copies for followers that lack what the log rests on. The shard cannot serve before a majority has its log, so nobody else does it.
     private async Task SeedAsync()
     {
-        while (!_ending.IsCancellationRequested)
+        try
         {
-            foreach (Target target in _targets) { await target.KeepSeedingAsync(_ending.Token).ConfigureAwait(false); }
-            await Task.Delay(SeedingPeriod, _ending.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            while (true)
+            {
+                foreach (Target target in _targets) { await target.KeepSeedingAsync(_ending.Token).ConfigureAwait(false); }
+                await Task.Delay(SeedingPeriod, _ending.Token).ConfigureAwait(false);
+            }
+        }
+        catch (Exception e) when (!_ending.IsCancellationRequested)
+        {
+            _shard.OnShippingFailed(e);
+        }
+        catch (OperationCanceledException)
+        {
+            // The end.
         }
     }
 
@@ -171,13 +192,13 @@ internal sealed class CohortLead : ICohortLead
     {
         private static readonly ShipperOptions Bounds = new() { HeartbeatUs = 20_000, TellsDurable = true, AtBudget = BudgetChoice.Detach };
         private volatile ShardShipper? _shipper;
-        private long _keptFrom = long.MinValue;     // while there is no shipper
         private long _repliedUs = -1;
         private long _heardUs;                      // by the follower's clock
         private volatile bool _learns;
 
+        // All of it while nobody knows what the follower has.
         public long NeededFrom =>
-            Math.Min(_shipper is { } shipper ? shipper.KeepFrom ?? long.MaxValue : _keptFrom, seeding.NeededFrom);
+            Math.Min(_shipper is { } shipper ? shipper.KeepFrom ?? long.MaxValue : long.MinValue, seeding.NeededFrom);
 
         public CohortFollowerStatus Status
         {
@@ -190,12 +211,11 @@ internal sealed class CohortLead : ICohortLead
             }
         }
 
-        public void Begin(Sender self) => _shipper ??= new(log, options.Shard, self, Bounds, connector, this, report);
+        public void Begin(Sender self) => _shipper = new(log, options.Shard, self, Bounds, connector, this, report);
 
         public async Task EndAsync()
         {
             if (_shipper is not { } shipper) { return; }
-            _keptFrom = shipper.KeepFrom ?? long.MaxValue;
             _shipper = null;
             await shipper.DisposeAsync().ConfigureAwait(false);
         }

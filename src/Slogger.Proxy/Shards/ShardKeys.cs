@@ -1,6 +1,6 @@
 // The versions of a shard's keys, from its replication stream. Nothing is noted before somebody uses them, since to look at the
-// keys of each effect costs. From then on the link's thread notes keys. Those written before are read from the end of the log, once, and the
-// first who asks waits for that.
+// keys of each effect costs. From then on the link's thread notes keys. Those written before are read from the end of the log, once, and
+// the first who asks waits for that.
 //
 // A new life of the stream (a start, a rollback) begins with nothing.
 using Slogger.Core.Keys;

@@ -14,7 +14,7 @@ internal sealed class StoreMover : IAsyncDisposable
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
     private readonly VersionLog _log;
     private readonly IFollowingStore _store;
-    private readonly string _whose;
+    private readonly string _subject;
     private readonly ILogger _report;
     private readonly Func<WorldPoint, TimeSpan, ValueTask> _arrived;
     private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(
@@ -26,12 +26,12 @@ internal sealed class StoreMover : IAsyncDisposable
     /// <summary>Nothing is moved before <see cref="Begin"/>.</summary>
     /// <param name="log">What is followed.</param>
     /// <param name="store">The store.</param>
-    /// <param name="whose">Begins what is said of it: "stream 0: its store".</param>
+    /// <param name="subject">Whose store it is, for people: "stream 0".</param>
     /// <param name="report">For people.</param>
     /// <param name="arrived">Is told where the store is, and how long it took. Throws OperationCanceledException when nobody wants to
     /// know any more.</param>
-    public StoreMover(VersionLog log, IFollowingStore store, string whose, ILogger report, Func<WorldPoint, TimeSpan, ValueTask> arrived) =>
-        (_log, _store, _whose, _report, _arrived) = (log, store, whose, report, arrived);
+    public StoreMover(VersionLog log, IFollowingStore store, string subject, ILogger report,
+        Func<WorldPoint, TimeSpan, ValueTask> arrived) => (_log, _store, _subject, _report, _arrived) = (log, store, subject, report, arrived);
 
     /// <summary>Why it cannot be brought on; null: it can. Any thread.</summary>
     public string? Problem => _problem;
@@ -91,7 +91,7 @@ internal sealed class StoreMover : IAsyncDisposable
         {
             if (e.Message != _problem)
             {
-                _report.Warn($"{_whose} could not be brought to version {to.Version}, and it is tried again: {e.Message}");
+                _report.Warn($"{_subject}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}");
             }
             _problem = e.Message;
             return null;

@@ -275,7 +275,8 @@ internal sealed record SeedRecord(
     public Seed ToSeed()
     {
         var line = new WorldLine(BaseWorldLine);
-        return new(Id, Generation, Bytes, new(ReplicationId, HistoryOffset), new(line, BaseOffset, new VersionNumber(BaseClosed)) { Reign = new(BaseReign) },
+        return new(Id, Generation, Bytes, new(ReplicationId, HistoryOffset),
+            new(line, BaseOffset, new VersionNumber(BaseClosed)) { Reign = new(BaseReign) },
             new(line, new(FloorVersion))) { Checksum = Checksum };
     }
 }

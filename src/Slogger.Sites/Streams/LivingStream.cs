@@ -73,7 +73,7 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         (_log, _stream, _store, _metadata, _cluster, _onHeld, _report, _applied, _isFrozen) =
             (disk.Log, start.Stream, store, metadata, cluster, onHeld, report, start.Applied, start.IsFrozen);
         _owned = start.Owner;
-        _mover = new(_log, store, $"stream {_stream}: its store", report, ArrivedAsync);
+        _mover = new(_log, store, $"stream {_stream}", report, ArrivedAsync);
         Receiver = new(disk, start, metadata, cluster, this, report);
         _mover.Begin();
     }

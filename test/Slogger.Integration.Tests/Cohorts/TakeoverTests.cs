@@ -145,6 +145,37 @@ public sealed class TakeoverTests(ITestOutputHelper output)
         Assert.Empty(await nodes.MissingAsync(lost, "k", Keys));
     }
 
+    // As after a founding that was cut short: the leader has begun the log, and nobody else has anything of it. It can commit nothing
+    // before a majority has its log, and they get that as copies of its checkpoint.
+    [Fact]
+    public async Task OnlyOneNodeHasALog_ItLeads_AndTheOthersAreGivenIt()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace);
+        await nodes.StartAsync();
+        int first = await nodes.LeaderAsync();
+        await nodes.FillAsync(first, "k", Keys);
+        for (int i = 0; i < CohortNodes.Count; i++)
+        {
+            await nodes.KillAsync(i);
+            if (i == first) { continue; }
+            foreach (string kept in (string[])["log", "checkpoints", "stream"])
+            {
+                string directory = Path.Combine(nodes.Data(i), kept);
+                if (Directory.Exists(directory)) { Directory.Delete(directory, recursive: true); }
+            }
+        }
+
+        await nodes.StartAsync();
+        Assert.Equal(first, await nodes.LeaderAsync());
+        await nodes.SetAsync("again", "1");
+        for (int i = 0; i < CohortNodes.Count; i++)
+        {
+            if (i != first) { await nodes.FollowsAsync(i); }
+            Assert.Empty(await nodes.MissingAsync(i, "k", Keys));
+        }
+    }
+
     [Fact]
     public async Task Metadata_IsAwayDuringATakeover_TheNextLeaderServes()
     {

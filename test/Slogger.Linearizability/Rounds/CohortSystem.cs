@@ -37,7 +37,10 @@ internal sealed class CohortSystem : NodeSystem
     {
         File.WriteAllText(SecretOf(node), "a-secret-of-the-nodes\n");
         if (node != 1) { return; }
-        foreach (string file in Directory.GetFiles(Path.GetDirectoryName(Metadata)!, Path.GetFileName(Metadata) + "*")) { File.Delete(file); }
+        foreach (string file in Directory.GetFiles(Path.GetDirectoryName(Metadata)!, Path.GetFileName(Metadata) + "*"))
+        {
+            File.Delete(file);
+        }
     }
 
     protected override IEnumerable<NodeProcess> ProcessesOf(int node) =>

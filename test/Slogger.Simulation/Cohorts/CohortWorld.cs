@@ -1,7 +1,8 @@
 // A cohort of nodes that elect a leader and replicate its log, in seeded cases: messages that are lost, late, doubled or cut off in one
 // direction, processes that die or stop for a while, disks that are slow, clocks that run apart. The nodes run Slogger.Core's machines.
 //
-// A log is a list of versions, and a store is how far it has executed them. A node whose disk is lost has its log from the first version on.
+// A log is a list of versions, and a store is how far it has executed them. A node whose disk is lost has its log from the first version
+// on.
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 
