@@ -108,16 +108,18 @@ public class ServeOptionsTests
     {
         string[] derived = [nameof(ServeOptions.Store)];
         IEnumerable<string> properties = Names(typeof(ServeOptions), "").Where(name => !derived.Contains(name));
-        Assert.Equal(properties.Order(), OptionCatalog.For(OptionCommands.Backup).Select(option => option.Property).Order());
+        const OptionCommands Proxies = OptionCommands.Serve | OptionCommands.Backup;
+        Assert.Equal(properties.Order(),
+            OptionCatalog.All.Where(option => (option.Commands & Proxies) != 0).Select(option => option.Property).Order());
         Assert.Equal(["primary-shards", "watermark", "failover-rehearsal"],
             OptionCatalog.For(OptionCommands.Backup).Except(OptionCatalog.For(OptionCommands.Serve)).Select(option => option.Name));
 
         static IEnumerable<string> Names(Type type, string prefix) =>
             type.GetProperties(BindingFlags.Public | BindingFlags.Instance).SelectMany(property =>
             property.PropertyType == typeof(ClientTlsOptions) || property.PropertyType == typeof(RedisTlsOptions)
-                || property.PropertyType == typeof(SiteOptions)
+                || property.PropertyType == typeof(SiteOptions) || property.PropertyType == typeof(CohortOptions)
                 ? Names(property.PropertyType, property.Name + ".")
-                : [prefix + property.Name]);
+                : property.CanWrite || prefix.Length == 0 ? [prefix + property.Name] : []);
     }
 
     [Fact]
