@@ -6,7 +6,7 @@ public class ClusterTests
 {
     // SLOGGER_TEST_WORLDS in the environment for a long run: how many cases of each finder.
     private static readonly int Cases =
-        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_WORLDS"), out int n) ? n : 20_000;
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_WORLDS"), out int n) ? n : 8_000;
 
     private static readonly string[] Faults =
     [
