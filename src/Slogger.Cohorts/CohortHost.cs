@@ -4,6 +4,7 @@ using Slogger.Grpc.Server;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Core.Cohorts;
+using Slogger.Core.Identities;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
@@ -35,9 +36,10 @@ internal static class CohortHost
             typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(Election).Assembly,
             typeof(RedisEndpoint).Assembly]);
         int takeovers = 0;
+        Reign highest = Reign.None;
         while (true)
         {
-            await using var node = new CohortNode(options, credentials, log) { Takeovers = takeovers };
+            await using var node = new CohortNode(options, credentials, log) { Takeovers = takeovers, Highest = highest };
             ProxyExit exit = await ProxyHost.RunAsync(options, log, null, stop, site: new() { Intake = node }, live: live)
                 .ConfigureAwait(false);
             if (!node.HasSteppedDown || stop.IsCancellationRequested)
@@ -45,7 +47,7 @@ internal static class CohortHost
                 await ready.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
                 return stop.IsCancellationRequested && node.HasSteppedDown ? ProxyExit.Done : exit;
             }
-            takeovers = node.Takeovers;
+            (takeovers, highest) = (node.Takeovers, node.Highest);
             log.Info($"shard {options.Shard}: node {cohort.Node} does not lead any more, and follows again");
         }
     }

@@ -81,6 +81,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     /// <summary>How often this process has taken over from another leader.</summary>
     public int Takeovers { get; set; }
 
+    /// <summary>The highest reign that this process has heard of: it never leads in a lower one.</summary>
+    public Reign Highest { get; set; }
+
     /// <summary>The reign that the node leads; null: it leads none.</summary>
     public ICohortLead? Lead => _state.Role == ElectionState.Leads ? _shard?.Cohort?.Lead : null;
 
@@ -122,6 +125,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         // A node that has a log, and no ballot, had no cohort before: nobody has ever been told what it has.
         Ballot ballot = _ballot.IsNew && shard.Log.IsEmpty ? _ballot.Ballot with { Learns = true } : _ballot.Ballot;
         _election = new(Options.Node, Options.Voters, ballot, NowUs, _times, Random.Shared.NextInt64);
+        _election.Refused(NowUs, Highest);
         _sinceUs = NowUs;
         BeginLife(bad: null);
         _seats.Hears(Options.Node, shard.Seat.Address, follows: false);
@@ -421,6 +425,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     /// <inheritdoc />
     public void Refused(Reign promised) => _thread.Post(() =>
     {
+        Highest = Reign.Max(Highest, promised);
         _election!.Refused(NowUs, promised);
         Perform();
     });

@@ -227,6 +227,19 @@ public interface IMetadataStore : IAsyncDisposable
     /// <returns>The new epoch: larger than every epoch given out in this cluster before, for any shard.</returns>
     Task<long> TakeShardEpochAsync(string cluster, ShardId shard, string owner, CancellationToken cancellation = default);
 
+    /// <summary>Takes over a shard for the node that leads it, as <see cref="TakeShardEpochAsync"/> does, and notes where clients reach it;
+    /// unless a later reign has been noted: its leader may be slow, and not know yet that it is deposed (invariant I6).</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The shard.</param>
+    /// <param name="address">Where clients reach the node.</param>
+    /// <param name="storeKind">What the store is.</param>
+    /// <param name="owner">Who takes it, for people: host, process.</param>
+    /// <param name="reign">The reign that it leads.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The new epoch, and the reign. Of a later reign: epoch 0, and that reign; nothing has changed.</returns>
+    Task<(long Epoch, Reign Reign)> LeadShardAsync(string cluster, ShardId shard, string address, string storeKind, string owner,
+        Reign reign, CancellationToken cancellation = default);
+
     /// <summary>Records what a shard has durable, if the world-line is current, the epoch is the shard's newest, and the version is
     /// not below the recorded one (invariants I3, I5, I6); then the cut, if that lets it advance. Recording the same again
     /// succeeds.</summary>

@@ -360,4 +360,31 @@ public abstract partial class ConformanceTests
         await store.DisposeAsync();
         await Assert.ThrowsAsync<ObjectDisposedException>(() => store.ShardsAsync("c"));
     }
+
+    [Fact]
+    public async Task LeadShard_WhenALaterReignIsNoted_ChangesNothing()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        (long first, Reign reign) = await LeadAsync("a", 3);
+        Assert.Equal(new Reign(3), reign);
+        (long second, _) = await LeadAsync("b", 5);
+        Assert.True(second > first);
+
+        Assert.Equal((0L, new Reign(5)), await LeadAsync("a", 4));
+        ShardRecord record = Assert.Single(await store.ShardsAsync("c"));
+        Assert.Equal(("b:1", "b", second), (record.Address, record.Owner, record.Epoch));
+        Assert.Equal(DurableOutcome.Deposed, (await store.RecordDurableAsync("c", Shard0, DurableClaim.Of(new(new(1), new(1))), first)).Outcome);
+
+        // Its answer was lost, and it asks again.
+        (long third, _) = await LeadAsync("b", 5);
+        Assert.True(third > second);
+        // A process without a cohort has the shard; the reigns go on.
+        Assert.True(await store.TakeShardEpochAsync("c", Shard0, "alone") > third);
+        Assert.Equal((0L, new Reign(5)), await LeadAsync("a", 4));
+        Assert.True((await LeadAsync("a", 6)).Epoch > third);
+        await Assert.ThrowsAsync<MetadataException>(() => store.LeadShardAsync("c", new(1), "a:1", "redis", "a", new(7)));
+
+        Task<(long Epoch, Reign Reign)> LeadAsync(string node, long reign) =>
+            store.LeadShardAsync("c", Shard0, node + ":1", "redis", node, new(reign));
+    }
 }

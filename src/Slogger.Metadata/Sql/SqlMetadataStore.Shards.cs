@@ -63,34 +63,88 @@ internal sealed partial class SqlMetadataStore
                 await session.InTransactionAsync(
                     async () =>
                     {
-                        // Epochs of all shards come from one counter, so that an epoch names its shard and owner.
                         await LockClusterAsync(session, cluster, cancellation);
-                        await RequirePrimaryAsync(session, cluster, cancellation);
-                        epoch = 1 + (await session.QueryAsync(
-                            "SELECT epoch_last FROM slogger_clusters WHERE cluster = @cluster",
-                            r => r.GetInt64(0),
-                            cancellation,
-                            ("@cluster", cluster)))[0];
-                        await session.ExecuteAsync(
-                            "UPDATE slogger_clusters SET epoch_last = @epoch WHERE cluster = @cluster",
-                            cancellation,
-                            ("@epoch", epoch),
-                            ("@cluster", cluster));
-                        int rows = await session.ExecuteAsync(
-                            // What the owner before has agreed to binds nobody now.
-                            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0 WHERE cluster = @cluster AND "
-                                + "shard = @shard",
-                            cancellation,
-                            ("@epoch", epoch),
-                            ("@owner", owner),
-                            ("@cluster", cluster),
-                            ("@shard", (long)shard.Number));
-                        return rows == 1 ? true : throw UnknownShard(cluster, shard);
+                        epoch = await TakeLockedAsync(session, cluster, shard, owner, cancellation);
+                        return true;
                     },
                     cancellation);
                 return epoch;
             },
             cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<(long Epoch, Reign Reign)> LeadShardAsync(string cluster, ShardId shard, string address, string storeKind, string owner,
+        Reign reign, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(shard);
+        Checked(address, SqlSchema.AddressLength, nameof(address));
+        Checked(storeKind, SqlSchema.StoreKindLength, nameof(storeKind));
+        Checked(owner, SqlSchema.OwnerLength, nameof(owner));
+        return connection.RunAsync(
+            async session =>
+            {
+                (long Epoch, Reign Reign) result = default;
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        await LockClusterAsync(session, cluster, cancellation);
+                        int rows = await session.ExecuteAsync(
+                            "UPDATE slogger_shards SET reign = @reign, address = @address, store_kind = @store_kind "
+                                + "WHERE cluster = @cluster AND shard = @shard AND reign <= @reign",
+                            cancellation,
+                            ("@reign", reign.Number),
+                            ("@address", address),
+                            ("@store_kind", storeKind),
+                            ("@cluster", cluster),
+                            ("@shard", (long)shard.Number));
+                        result = rows == 1
+                            ? (await TakeLockedAsync(session, cluster, shard, owner, cancellation), reign)
+                            : (0, await ReignAsync(session, cluster, shard, cancellation));
+                        return true;
+                    },
+                    cancellation);
+                return result;
+            },
+            cancellation);
+    }
+
+    private static async Task<Reign> ReignAsync(SqlSession session, string cluster, ShardId shard, CancellationToken cancellation)
+    {
+        List<long> found = await session.QueryAsync(
+            "SELECT reign FROM slogger_shards WHERE cluster = @cluster AND shard = @shard",
+            r => r.GetInt64(0),
+            cancellation,
+            ("@cluster", cluster),
+            ("@shard", (long)shard.Number));
+        return found.Count == 1 ? new(found[0]) : throw UnknownShard(cluster, shard);
+    }
+
+    // Under the cluster's lock. Epochs of all shards come from one counter, so that an epoch names its shard and owner.
+    private static async Task<long> TakeLockedAsync(SqlSession session, string cluster, ShardId shard, string owner,
+        CancellationToken cancellation)
+    {
+        await RequirePrimaryAsync(session, cluster, cancellation);
+        long epoch = 1 + (await session.QueryAsync(
+            "SELECT epoch_last FROM slogger_clusters WHERE cluster = @cluster",
+            r => r.GetInt64(0),
+            cancellation,
+            ("@cluster", cluster)))[0];
+        await session.ExecuteAsync(
+            "UPDATE slogger_clusters SET epoch_last = @epoch WHERE cluster = @cluster",
+            cancellation,
+            ("@epoch", epoch),
+            ("@cluster", cluster));
+        int rows = await session.ExecuteAsync(
+            // What the owner before has agreed to binds nobody now.
+            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0 WHERE cluster = @cluster AND shard = @shard",
+            cancellation,
+            ("@epoch", epoch),
+            ("@owner", owner),
+            ("@cluster", cluster),
+            ("@shard", (long)shard.Number));
+        return rows == 1 ? epoch : throw UnknownShard(cluster, shard);
     }
 
     /// <inheritdoc />

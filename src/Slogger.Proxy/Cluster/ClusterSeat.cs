@@ -270,15 +270,17 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     /// <summary>Takes the shard, for the node that leads it: clients are led to it, and what it has committed is recorded. Waits for the
     /// metadata.</summary>
-    public async Task TakeAsLeaderAsync(CancellationToken stop)
+    /// <param name="reign">The reign that it leads.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>The later reign whose leader has taken the shard already; null: this one has.</returns>
+    public async Task<Reign?> TakeAsLeaderAsync(Reign reign, CancellationToken stop)
     {
-        Epoch = await RetryAsync(
-            async () =>
-            {
-                await Metadata.RegisterShardAsync(Cluster, Shard, Address, _storeKind, stop).ConfigureAwait(false);
-                return await Metadata.TakeShardEpochAsync(Cluster, Shard, Name, stop).ConfigureAwait(false);
-            }, stop).ConfigureAwait(false);
+        (long epoch, Reign newest) = await RetryAsync(
+            () => Metadata.LeadShardAsync(Cluster, Shard, Address, _storeKind, Name, reign, stop), stop).ConfigureAwait(false);
+        if (epoch == 0) { return newest; }
+        Epoch = epoch;
         _taken.TrySetResult();
+        return null;
     }
 
     /// <summary>Who has the shard, or at a backup its stream, and the epoch of that. Waits for the metadata.</summary>

@@ -55,6 +55,9 @@ internal interface ICohortShard
 /// <summary>A reign at its leader. Any thread.</summary>
 internal interface ICohortLead
 {
+    /// <summary>Which.</summary>
+    Reign Reign { get; }
+
     /// <summary>Completes when a majority has the reign's record.</summary>
     Task HasBegun { get; }
 

@@ -63,5 +63,12 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
 
     internal override Task HandOverAsync() => Cohort is { } cohort && _lead is not null ? cohort.HandOverAsync() : Task.CompletedTask;
 
+    internal override bool StepsDown(Reign? later)
+    {
+        if (Cohort is not { } cohort || _lead is not { } lead) { return false; }
+        cohort.Refused(later ?? lead.Reign.Next);
+        return true;
+    }
+
     internal override bool GivesWay() => Cohort is { } cohort && _lead is not null && cohort.GiveWay();
 }

@@ -207,6 +207,7 @@ internal sealed class ShardMembership(VersionedShard shard, ILogger report) : ID
     {
         // One that has left, and has nothing more to promise, is nobody's by its own doing.
         if (IsLeaving && shard.Versions.Stopped.IsCompleted) { return; }
+        if (shard.StepsDown(later: null)) { return; }
         shard.Versions.Deposed();
         shard.Fail(owner == Nobody.Name
             ? ProxyExit.Failed($"shard {shard.Seat.Shard} has been removed from cluster \"{shard.Seat.Cluster}\" by slogger leave: "

@@ -131,7 +131,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         if (founds)
         {
             // What the store holds is looked at as at a first start.
-            await shard.Seat.TakeAsLeaderAsync(stop).ConfigureAwait(false);
+            await TakeAsLeaderAsync(stop).ConfigureAwait(false);
             _life.Founded();
         }
         else
@@ -161,7 +161,17 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
             ? $"shard {options.Shard}: serves, {tookMs:0.0} ms after a majority had the record of the reign ({_stages})"
             : $"shard {options.Shard}: is the primary's from version {final.Version} on, in world-line {final.WorldLine}, "
                 + $"{tookMs:0.0} ms after the last shard of the site was open ({_stages})");
-        if (leads && !founds) { _ = shard.Lifetime.Work("the taking of the shard in the metadata", shard.Seat.TakeAsLeaderAsync); }
+        if (leads && !founds) { _ = shard.Lifetime.Work("the taking of the shard in the metadata", TakeAsLeaderAsync); }
+    }
+
+    // A later leader may have come first: this one is slow, and steps down.
+    private async Task TakeAsLeaderAsync(CancellationToken stop)
+    {
+        Reign reign = shard.CohortShard!.Lead!.Reign;
+        if (await shard.Seat.TakeAsLeaderAsync(reign, stop).ConfigureAwait(false) is not { } later) { return; }
+        report.Warn($"shard {options.Shard}: the metadata knows of reign {later}, which is later than {reign}: this node steps down");
+        shard.StepsDown(later);
+        await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
     }
 
     // Performs a sequence to its end.

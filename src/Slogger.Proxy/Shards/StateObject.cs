@@ -2,6 +2,7 @@
 // and Restore. A store is a class that overrides what is here: nothing else differs between stores. The laws that it has to keep are in
 // docs/internals/STORES.md, and tested by the conformance suite. A store that commits whole states has most of it from KeptVersions; one
 // that is a Redis from RedisShard. VersionedShard, between this and the stores, is what asks.
+using Slogger.Core.Identities;
 using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
@@ -272,6 +273,11 @@ internal abstract class StateObject
     /// <summary>The store is lost: another node of the cohort leads from now on, if one could.</summary>
     /// <returns>Whether it does: this shard ends.</returns>
     internal virtual bool GivesWay() => false;
+
+    /// <summary>Another process has taken the shard in the metadata.</summary>
+    /// <param name="later">The reign that its node leads; null: it is not known.</param>
+    /// <returns>Whether this one leads a cohort: it steps down, and follows.</returns>
+    internal virtual bool StepsDown(Reign? later) => false;
 
     /// <summary>All that was done is committed, and the shard stops: a leader has another node of its cohort lead.</summary>
     internal virtual Task HandOverAsync() => Task.CompletedTask;

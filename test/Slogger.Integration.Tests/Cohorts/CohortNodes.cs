@@ -26,6 +26,9 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     public string Members => string.Join(',', Enumerable.Range(0, Count)
         .Select(i => string.Create(CultureInfo.InvariantCulture, $"{NameOf(i)}=127.0.0.1:{_nodePorts[i]}")));
 
+    /// <summary>As --metadata takes it.</summary>
+    public string Metadata => postgres is null ? "sqlite:" + workspace.File("metadata.db") : "postgres:" + postgres.ConnectionString;
+
     public string Data(int node) => workspace.File("node-" + NameOf(node));
 
     public int ProcessId(int node) => _processes[node]!.Id;
@@ -49,11 +52,10 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     private void Launch(int node)
     {
         End(node);
-        string metadata = postgres is null ? "sqlite:" + workspace.File("metadata.db") : "postgres:" + postgres.ConnectionString;
         // A lease that a busy machine keeps: takeovers come from what the test does.
         _processes[node] = ProxyProcess.Launch(_clientPorts[node],
         [
-            "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", metadata, "--cluster", "replicated",
+            "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", Metadata, "--cluster", "replicated",
             "--node", NameOf(node), "--cohort", Members, "--lease", "1s",
         ]);
     }

@@ -1,7 +1,10 @@
 // Three real nodes, and what happens to them: each test does one thing to a process, and waits for what has to come of it.
 using System.Diagnostics;
+using System.Globalization;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
+using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 
 namespace Slogger.Integration.Tests.Cohorts;
 
@@ -208,6 +211,34 @@ public sealed class TakeoverTests(ITestOutputHelper output)
                 return false;
             }
         });
+    }
+
+    // As if a later leader had taken the shard there, of whom the nodes know nothing: whoever leads steps down, until one leads in a reign
+    // that is later still.
+    [Fact]
+    public async Task Metadata_KnowsOfALaterReign_TheNextLeaderIsAboveIt()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace);
+        await nodes.StartAsync();
+        int first = await nodes.LeaderAsync();
+        await nodes.FillAsync(first, "k", Keys);
+        const long Later = 1000;
+        await using (IMetadataStore metadata = MetadataStoreFactory.Create(nodes.Metadata))
+        {
+            await metadata.InitializeAsync();
+            Assert.True((await metadata.LeadShardAsync("replicated", new(0), "127.0.0.1:1", "redis", "nobody", new(Later))).Epoch > 0);
+        }
+
+        int next = -1;
+        await nodes.EventuallyAsync("a node leads above it", async () =>
+        {
+            next = await nodes.LeaderAsync();
+            return await nodes.InfoAsync(next, "reign") is { } reign && long.Parse(reign, CultureInfo.InvariantCulture) > Later;
+        });
+        await nodes.SetAsync("above", "1");
+        Assert.Empty(await nodes.MissingAsync(await nodes.LeaderAsync(), "k", Keys));
+        for (int i = 0; i < CohortNodes.Count; i++) { Assert.False(nodes.HasExited(i)); }
     }
 
     [Fact]
