@@ -107,17 +107,18 @@ internal sealed class CohortPeers : IDisposable
     private async Task BeatAsync(NodeName node, GrpcChannel channel, V1.BeatRequest request, long sentUs,
         Action<NodeName, long, V1.BeatReply?> answered)
     {
+        V1.BeatReply? reply = null;
         try
         {
-            answered(node, sentUs, await channel.CallAsync(CohortMethods.Beat, request,
-                new() { Timeout = _lease, Cancellation = _thread.Ending }).ConfigureAwait(false));
+            reply = await channel.CallAsync(CohortMethods.Beat, request,
+                new() { Timeout = _lease, Cancellation = _thread.Ending }).ConfigureAwait(false);
         }
         catch (RpcException e)
         {
-            answered(node, sentUs, null);
             SayRefused(node, e);
         }
         _thread.Post(() => _beatsUnderWay[node]--);
+        answered(node, sentUs, reply);
     }
 
     // What a person has to put right, once.

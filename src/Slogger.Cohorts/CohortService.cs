@@ -67,8 +67,8 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
     {
         if (node.Lead is not { } lead) { return $"node {options.Cohort!.Node} does not lead"; }
         if (name.Length == 0) { return node.HandOver() ? null : "no other node follows"; }
-        if (!lead.Followers.Any(f => f.Node.Text == name)) { return $"{name} is no other node of this cohort"; }
-        CohortFollowerStatus to = lead.Followers.First(f => f.Node.Text == name);
+        CohortFollowerStatus[] named = [.. lead.Followers.Where(f => f.Node.Text == name)];
+        if (named is not [var to]) { return $"{name} is no other node of this cohort"; }
         if (to.Learns || to.Problem is not null || to.SilentUs < 0)
         {
             return $"node {to.Node} does not follow: {to.Problem ?? (to.Learns ? "it learns" : "it has not answered yet")}";

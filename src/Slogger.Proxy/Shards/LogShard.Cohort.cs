@@ -66,6 +66,7 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
     internal override bool StepsDown(Reign? later)
     {
         if (Cohort is not { } cohort || _lead is not { } lead) { return false; }
+        // Whoever has taken it is later than this one, by one reign or more.
         cohort.Refused(later ?? lead.Reign.Next);
         return true;
     }
