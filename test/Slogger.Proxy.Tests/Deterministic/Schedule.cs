@@ -26,7 +26,7 @@ internal sealed class Schedule : IDisposable
 {
     private const int Events = 250, EventsToTheEnd = 3_000, CrashesMax = 6;
     private const long IntervalUs = 5_000;
-    private static readonly TimeSpan RestLimit = TimeSpan.FromSeconds(60);
+    private static readonly TimeSpan RestLimit = TimeSpan.FromSeconds(60), OthersEndLimit = TimeSpan.FromSeconds(10);
     private static readonly int s_othersBusy = LeastBusy();
     private readonly Random _random;
     private readonly SimulatedDisk _disk;
@@ -410,14 +410,15 @@ internal sealed class Schedule : IDisposable
         return all - free;
     }
 
-    // Those of the test runner.
+    // Those that never end, of the test runner or of tests before. One of them that ended later would hide one of the process. So those
+    // that do end are waited for.
     private static int LeastBusy()
     {
-        int least = int.MaxValue;
-        for (int i = 0; i < 50; i++)
+        int least = Busy();
+        for (long until = Environment.TickCount64 + (long)OthersEndLimit.TotalMilliseconds; least > 0 && Environment.TickCount64 < until;)
         {
-            least = Math.Min(least, Busy());
             Thread.Sleep(1);
+            least = Math.Min(least, Busy());
         }
         return least;
     }
