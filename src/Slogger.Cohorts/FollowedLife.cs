@@ -4,6 +4,7 @@ using System.Buffers;
 using System.Diagnostics;
 using Slogger.Core.Cohorts;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;
@@ -34,6 +35,7 @@ internal sealed class FollowedLife : IAsyncDisposable
     private readonly StoreMover _mover;
     private readonly CopyIntake _copy;
     private readonly ReadAge _age;              // under its own lock
+    private (VersionNumber Version, long Offset) _end;      // the last one that was asked for
     private long _currentUs = -1;
     private IReplyLink? _link;
     private ShipMessage _message;
@@ -60,7 +62,7 @@ internal sealed class FollowedLife : IAsyncDisposable
             ? new()
             {
                 Shard = options.Shard, Generation = generation, History = _log.History, Lines = _log.Lines, Applied = shard.Applied,
-                Floor = _disk.Seed?.Floor ?? default,
+                Floor = _disk.Seed?.Floor ?? default, EndOf = shard.Seat.HasPeers ? EndOf : null,
             }
             : new() { Shard = options.Shard, Generation = part.Seed is null ? generation + 1 : generation, Copy = part, BadCopy = bad });
         _syncer = new(_log, _ => Post(OnSynced), e => shard.OnIntakeFailed(e.Message));
@@ -197,6 +199,16 @@ internal sealed class FollowedLife : IAsyncDisposable
     private void OnSynced(List<ReceiverEffect> effects)
     {
         if (_machine.HasLog) { _machine.Synced(_log.DurableClosed, effects); }
+    }
+
+    // Asked for again and again, while the metadata is away.
+    private long EndOf(VersionNumber version)
+    {
+        if (_end.Version != version || version == default)
+        {
+            _end = (version, (_log.BoundaryAtOrBelow(version) ?? LogPlaces.BaseOf(_log)).Offset);
+        }
+        return _end.Offset;
     }
 
     private ValueTask OnArrived(WorldPoint at, TimeSpan took)

@@ -54,7 +54,7 @@ internal static class PlanCommand
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new("nodes", What, "HOST[,...]", "The machines, as the others and the clients reach them.", "none", ""),
-        new("shards", What, "N", "How many shards there are. Cohorts are for a cluster of one shard yet.", "1", ""),
+        new("shards", What, "N", "How many shards there are.", "1", ""),
         new("replicas", What, "N", "How many machines have each shard: 3 or 5.", "3", ""),
         new("cluster", What, "NAME", "The cluster's name.", "default", ""),
         new("metadata", What, "SPEC", "The database that all share, for the command lines: postgres:CONNECTION or sqlserver:CONNECTION; "

@@ -5,7 +5,8 @@
 //   counts (CommitRule). A log may so hold what no majority ever had. The next leader has that made void (Rewind).
 // - A log takes a line's beginning only when it has all that lies below it. Else a short log of a newer line would win an election
 //   against a long one that holds what was committed.
-// - The store goes to what is committed, and to nothing else. So nothing that it has executed is ever void (R4).
+// - The store goes to what is committed, and to nothing else. So nothing that it has executed is ever void (R4). Among several shards a
+//   world-line may begin below what this shard has committed, but never below the recorded cut: there the store goes no further.
 // - A node that has lost what it had told a leader only learns, until its leader admits it (Leader).
 //
 // Contract with the driver
@@ -14,6 +15,7 @@
 // - What is durable the log says when Synced is called, not when the sync began: meanwhile it may have been rewound, and have gone on.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Cohorts;
@@ -45,6 +47,10 @@ public sealed record FollowerStart
     /// <summary>A copy that came whole, and was not what it should be; null: none.</summary>
     public string? BadCopy { get; init; }
 
+    /// <summary>Of one of several shards: at which offset of the log a version ends. The store executes nothing above the recorded cut.
+    /// Null: it executes all that is committed.</summary>
+    public Func<VersionNumber, long>? EndOf { get; init; }
+
     /// <summary>How much of a copy may be lost by a crash, and has to come again. Bytes.</summary>
     public long CopySyncBytes { get; init; } = 4L << 20;
 }
@@ -62,6 +68,7 @@ public sealed class Follower : ICopyReceiver
     private LogIndex _received;
     private LogIndex _durable;
     private LogIndex _commit;          // that it knows of
+    private WorldPoint _cut;           // the newest that it knows of
     private WorldPoint _applyTo;
     private long _echoUs;
     private bool _isSyncing;
@@ -209,6 +216,7 @@ public sealed class Follower : ICopyReceiver
             if (piece.IsBranch) { _durable = piece.To; }
         }
         _commit = LogIndex.Max(_commit, piece.Durable);
+        if (piece.Cut > _cut) { _cut = piece.Cut; }
         if (_mutation == CohortMutation.AckBeforeSync) { _durable = _received; }
         if (piece.Admits && Learns) { effects.Add(new ReceiverEffect.Learned()); }
         ApplyIfDue(effects);
@@ -219,10 +227,20 @@ public sealed class Follower : ICopyReceiver
 
     private void ApplyIfDue(List<ReceiverEffect> effects)
     {
-        WorldPoint to = (_mutation == CohortMutation.AppliesUncommitted ? _durable : Commit).Point;
+        LogIndex committed = _mutation == CohortMutation.AppliesUncommitted ? _durable : Commit;
+        WorldPoint to = _start.EndOf is { } endOf ? Allowed(committed, endOf) : committed.Point;
         if (to <= _applyTo || to < _start.Floor) { return; }
         _applyTo = to;
         effects.Add(new ReceiverEffect.Apply(to));
+    }
+
+    // What a world-line that begins now cannot make void.
+    private WorldPoint Allowed(in LogIndex committed, Func<VersionNumber, long> endOf)
+    {
+        // It has begun, and this log has not come to it: where it branches off is not known here.
+        if (_cut.WorldLine > committed.WorldLine) { return _applyTo; }
+        // Empty versions behind the cut execute nothing.
+        return _cut >= committed.Point || endOf(_cut.Version) >= committed.Offset ? committed.Point : _cut;
     }
 
     private void SyncIfDue(List<ReceiverEffect> effects)

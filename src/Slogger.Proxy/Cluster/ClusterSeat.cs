@@ -25,7 +25,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
     private volatile GridView _gridView = null!;
     private volatile MemberState[] _states = [];
     private readonly TaskCompletionSource _taken = new(TaskCreationOptions.RunContinuationsAsynchronously);
-    private ClusterView? _view;     // of a node of a cohort: what it begins to lead with
+    private ClusterView? _view;     // of a node of a cohort, of a shard alone: what it begins to lead with
     private string _storeKind = "";
 
     private ClusterSeat(IMetadataStore metadata, ServeOptions options, ILogger report)
@@ -179,11 +179,6 @@ internal sealed class ClusterSeat : IAsyncDisposable
                 + $"{(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give "
                 + "--announce HOST:PORT");
         }
-        if (HasPeers && options.Cohort is not null)
-        {
-            throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, and --cohort is for a cluster of one shard "
-                + "yet: leave it out, or name another cluster");
-        }
         if (options.Cohort is { } cohort && (options.Announce is null || options.Announce.IsEveryInterface))
         {
             throw new MetadataException($"clients of the other nodes of the cohort could not be told where node {cohort.Node} is: "
@@ -211,7 +206,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         if (options.Cohort is not null)
         {
             FollowedSite = SiteState.Alone;
-            _view = await LookAsync(stop).ConfigureAwait(false);
+            if (!HasPeers) { _view = await LookAsync(stop).ConfigureAwait(false); }
         }
         else if (follows && await Metadata.TakeStreamsAsync(Cluster, Shard, options.Site.PrimaryShards,
             stop).ConfigureAwait(false) is { Owner: > 0 } taken)
@@ -235,19 +230,16 @@ internal sealed class ClusterSeat : IAsyncDisposable
         }
     }
 
-    /// <summary>The site has become the primary, and the shard is this process's.</summary>
-    /// <returns>As <see cref="LookAsync"/>: nothing is committed yet beyond what the failover has recorded.</returns>
-    /// <exception cref="MetadataException">Another process has taken the shard.</exception>
-    public async Task<ClusterView> TakeOverAsync(CancellationToken stop)
+    /// <summary>The shard is this process's, which has followed until now: its site has become the primary, or its node leads and has
+    /// taken the shard (<see cref="TakeAsLeaderAsync"/>). Waits for the metadata.</summary>
+    /// <returns>As <see cref="LookAsync"/>. Null: another process has taken the shard since.</returns>
+    public async Task<ClusterView?> TakeOverAsync(CancellationToken stop)
     {
         while (true)
         {
             ClusterSnapshot found = await RetryAsync(() => Metadata.SnapshotAsync(Cluster, stop), stop).ConfigureAwait(false);
             ShardRecord record = found.Shards.First(s => s.Shard == Shard);
-            if (record.Epoch != Epoch)
-            {
-                throw new MetadataException($"shard {Shard} of cluster \"{Cluster}\" has been taken by another process");
-            }
+            if (record.Epoch != Epoch) { return null; }
             See(found.Shards);
             Learned(found.Grid);
             if (new ClusterView(record, found.Cut, found.Lines) is not { IsOfOneWorldLine: true } view) { continue; }
@@ -257,7 +249,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         }
     }
 
-    /// <summary>A node of a cohort begins to lead: nobody is asked.</summary>
+    /// <summary>The node of a shard alone begins to lead: nobody is asked.</summary>
     /// <param name="line">The world-line that the log is in.</param>
     /// <param name="stop">Gives up waiting for the metadata, if that is in a later world-line than was seen.</param>
     /// <returns>What the metadata said when it was looked at last. What is committed by now the log has.</returns>

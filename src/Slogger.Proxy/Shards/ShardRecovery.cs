@@ -125,15 +125,24 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         // What others ask of a primary's shard is there as soon as it is one.
         shard.JoinCluster();
         bool founds = final == default, leads = shard.CohortShard is not null;
-        ClusterView view = leads ? await shard.Seat.LeadAsync(founds ? _life.WorldLine : final.WorldLine, stop).ConfigureAwait(false)
+        // Of several shards only the metadata knows which slots are whose, and the newest world-line. Of a founder's store it is asked as
+        // at a first start.
+        bool asksFirst = leads && (founds || shard.Seat.HasPeers);
+        if (asksFirst) { await TakeAsLeaderAsync(stop).ConfigureAwait(false); }
+        ClusterView? view = leads && !shard.Seat.HasPeers
+            ? await shard.Seat.LeadAsync(founds ? _life.WorldLine : final.WorldLine, stop).ConfigureAwait(false)
             : await shard.Seat.TakeOverAsync(stop).ConfigureAwait(false);
-        _stages.Passed("metadata");
-        if (founds)
+        if (view is null)
         {
-            // What the store holds is looked at as at a first start.
-            await TakeAsLeaderAsync(stop).ConfigureAwait(false);
-            _life.Founded();
+            if (!shard.StepsDown(null))
+            {
+                throw new MetadataException($"shard {options.Shard} of cluster \"{options.Cluster}\" has been taken by another process");
+            }
+            await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
+            return;
         }
+        _stages.Passed("metadata");
+        if (founds) { _life.Founded(); }
         else
         {
             shard.Versions.TakeOver(final);
@@ -161,7 +170,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
             ? $"shard {options.Shard}: serves, {tookMs:0.0} ms after a majority had the record of the reign ({_stages})"
             : $"shard {options.Shard}: is the primary's from version {final.Version} on, in world-line {final.WorldLine}, "
                 + $"{tookMs:0.0} ms after the last shard of the site was open ({_stages})");
-        if (leads && !founds) { _ = shard.Lifetime.Work("the taking of the shard in the metadata", TakeAsLeaderAsync); }
+        if (leads && !asksFirst) { _ = shard.Lifetime.Work("the taking of the shard in the metadata", TakeAsLeaderAsync); }
     }
 
     // A later leader may have come first: this one is slow, and steps down.

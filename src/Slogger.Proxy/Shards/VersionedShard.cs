@@ -135,8 +135,7 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
 
     /// <summary>What a shard alone has durable it keeps. Among others it goes back with them to a recorded cut. A store that follows shows
     /// what is durable.</summary>
-    public long SettledVersion => IsFollowing ? long.MaxValue : Seat.HasPeers && CohortShard is null ? CommittedVersion
-        : Versions.DurableVersion;
+    public long SettledVersion => IsFollowing ? long.MaxValue : Seat.HasPeers ? CommittedVersion : Versions.DurableVersion;
 
     /// <inheritdoc />
     public virtual bool MaySpeak => true;

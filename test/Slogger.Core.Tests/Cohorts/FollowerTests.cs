@@ -94,6 +94,41 @@ public class FollowerTests
         Assert.DoesNotContain(effects, e => e is ReceiverEffect.Sync);
     }
 
+    // One of several shards: another one's loss begins a world-line at the recorded cut, below what this one has committed.
+    [Fact]
+    public void Store_OfOneOfSeveralShards_GoesToTheRecordedCut_AndNeverIntoWhatAWorldLineMakesVoid()
+    {
+        LogLines lines = Lines(At(1, 10), Line(1, 0));
+        // Versions are named by where they end; 21 to 23 are empty.
+        var follower = new Follower(new()
+        {
+            Shard = s_shard, History = s_history, Lines = lines, EndOf = version => Math.Min(version.Number, 20),
+        });
+        List<ReceiverEffect> effects = [];
+        follower.Received(new ShipRequest.Hello(s_shard, s_leader, s_history), effects);
+        follower.Rewound(lines, effects);
+        follower.Received(Piece(At(1, 10), At(1, 20)) with { Cut = Version(12) }, effects);
+        follower.Synced(At(1, 20), effects);
+        follower.Received(Piece(At(1, 20), At(1, 20), commit: At(1, 20)) with { Cut = Version(15) }, effects);
+        Assert.Equal(new ReceiverEffect.Apply(Version(15)), Assert.Single(effects.OfType<ReceiverEffect.Apply>()));
+        effects.Clear();
+        // The cut of a world-line that this log has not come to yet: versions 16 to 20 may be void.
+        follower.Received(Piece(At(1, 20), At(1, 20), commit: At(1, 20)) with { Cut = new(new(2), new(15)) }, effects);
+        Assert.Empty(effects.OfType<ReceiverEffect.Apply>());
+        LogIndex begun = At(1, 15) with { WorldLine = new(2) }, end = begun with { Offset = 20, Closed = new(23) };
+        follower.Received(Piece(At(1, 20), begun, commit: At(1, 20)) with { Cut = new(new(2), new(15)) }, effects);
+        follower.Received(Piece(begun, end, commit: begun) with { Cut = new(new(2), new(15)) }, effects);
+        Assert.Equal(new ReceiverEffect.Apply(new(new(2), new(15))), Assert.Single(effects.OfType<ReceiverEffect.Apply>()));
+        effects.Clear();
+        follower.Synced(end, effects);
+        follower.Received(Piece(end, end, commit: end) with { Cut = new(new(2), new(18)) }, effects);
+        Assert.Equal(new ReceiverEffect.Apply(new(new(2), new(18))), Assert.Single(effects.OfType<ReceiverEffect.Apply>()));
+        effects.Clear();
+        // Nothing is executed any more.
+        follower.Received(Piece(end, end, commit: end) with { Cut = new(new(2), new(21)) }, effects);
+        Assert.Equal(new ReceiverEffect.Apply(new(new(2), new(23))), Assert.Single(effects.OfType<ReceiverEffect.Apply>()));
+    }
+
     [Fact]
     public void Store_GoesToWhatIsCommittedAndDurableHere()
     {

@@ -10,6 +10,9 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
 {
     public const int Count = 3;
 
+    /// <summary>As --cluster takes it.</summary>
+    public const string Cluster = "replicated";
+
     /// <summary>Ends a hung test; decides nothing.</summary>
     public static readonly TimeSpan Generous = TimeSpan.FromMinutes(3);
 
@@ -18,6 +21,9 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     private readonly int[] _nodePorts = [.. Enumerable.Range(0, Count).Select(_ => Workspace.FreePort())];
     private readonly ProxyProcess?[] _processes = new ProxyProcess?[Count];
     private readonly List<string> _said = [];
+
+    /// <summary>Further options of each node.</summary>
+    public IReadOnlyList<string> Options { get; init; } = [];
 
     /// <summary>A node's name.</summary>
     public static string NameOf(int node) => "abc"[node].ToString();
@@ -55,8 +61,8 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         // A lease that a busy machine keeps: takeovers come from what the test does.
         _processes[node] = ProxyProcess.Launch(_clientPorts[node],
         [
-            "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", Metadata, "--cluster", "replicated",
-            "--node", NameOf(node), "--cohort", Members, "--lease", "1s",
+            "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", Metadata, "--cluster", Cluster,
+            "--node", NameOf(node), "--cohort", Members, "--lease", "1s", .. Options,
         ]);
     }
 

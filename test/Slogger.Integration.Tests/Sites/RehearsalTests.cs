@@ -10,6 +10,9 @@ public sealed class RehearsalTests
     private const string Field = "failover_rehearsal";
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(90);
 
+    // On a busy machine a process does not find the time for three minutes, and then takes it; another's turn may come before.
+    private static readonly TimeSpan TurnLimit = TimeSpan.FromMinutes(6);
+
     private readonly HashSet<int> _servers = [];
 
     [Fact]
@@ -98,7 +101,7 @@ public sealed class RehearsalTests
         UntilAsync("a rehearsal is under way", sites, () =>
             Task.FromResult(sites.Backup.InRehearsal(0).Count(d => SupervisedRedis.Find(d) is not null) == 4));
 
-    private Task UntilAsync(string what, TwoSites sites, Func<Task<bool>> isSo) => Eventually.AsyncTrue(what, Generous, async () =>
+    private Task UntilAsync(string what, TwoSites sites, Func<Task<bool>> isSo) => Eventually.AsyncTrue(what, TurnLimit, async () =>
     {
         See(sites);
         return await isSo();

@@ -1,31 +1,42 @@
-// A shard's cohort: three nodes, each a `slogger serve` with a Redis that it runs. It has to stand every fault, and two of them at once.
+// The cohorts of one shard, or of two: three nodes, each with a `slogger serve` for each shard and a Redis that it runs. They have to stand
+// every fault, and two of them at once.
 // Its clocks do not jump: libfaketime has waits with a time limit return at once, and a node's thread waits so for its next tick.
 using System.Globalization;
+using System.Net;
 using Slogger.Integration.Tests.Processes;
 
 namespace Slogger.Linearizability.Rounds;
 
-internal sealed class CohortSystem : NodeSystem
+/// <param name="shards">How many.</param>
+internal sealed class CohortSystem(int shards = 1) : NodeSystem
 {
     private const int Port = 7379, NodePort = 7479;
+
+    // By their slots.
+    private static readonly string[] s_keysOfTwo = ["{b}", "{a}"];
 
     public override int Nodes => 3;
 
     public override IReadOnlyList<FaultKind> Faults => [.. Enum.GetValues<FaultKind>().Where(f => f != FaultKind.ClockJump)];
 
+    public override IReadOnlyList<string> Shards => shards == 1 ? base.Shards : s_keysOfTwo;
+
     public override IMasterFinder FinderOf(int client) =>
-        new RoleFinder([.. Enumerable.Range(1, Nodes).Select(n => Network.Endpoint(n, Port))]);
+        new RoleFinder([.. Enumerable.Range(1, Nodes).Select(n => Network.Endpoint(n, Port + (client % shards)))]);
 
     // Before all of them follow one that is lost may be needed.
     public override async Task ReadyAsync()
     {
-        await MasterFinder.WaitAsync(FinderOf(0));
-        await Eventually.AsyncTrue("two nodes follow", MasterFinder.StartLimit, async () =>
+        for (int shard = 0; shard < shards; shard++)
         {
-            int follow = 0;
-            for (int node = 1; node <= Nodes; node++) { follow += await FollowsAsync(node) ? 1 : 0; }
-            return follow == Nodes - 1;
-        });
+            await MasterFinder.WaitAsync(FinderOf(shard));
+            await Eventually.AsyncTrue("two nodes follow", MasterFinder.StartLimit, async () =>
+            {
+                int follow = 0;
+                for (int node = 1; node <= Nodes; node++) { follow += await FollowsAsync(Network.Endpoint(node, Port + shard)) ? 1 : 0; }
+                return follow == Nodes - 1;
+            });
+        }
     }
 
     // Each reign begins a file of the log.
@@ -43,20 +54,19 @@ internal sealed class CohortSystem : NodeSystem
         }
     }
 
-    protected override IEnumerable<NodeProcess> ProcessesOf(int node) =>
-    [
-        new("slogger", "dotnet", ProxyProcess.Executable, "serve", "--listen", Network.Endpoint(node, Port).ToString(),
-            "--data", DataOf(node), "--redis-server", RedisProcess.Executable, "--metadata", "sqlite:" + Metadata, "--version-interval", "1ms",
-            "--site-secret-file", SecretOf(node), "--node", NameOf(node), "--cohort",
-            string.Join(',', Enumerable.Range(1, Nodes).Select(n => $"{NameOf(n)}={Network.Endpoint(n, NodePort)}"))),
-    ];
+    protected override IEnumerable<NodeProcess> ProcessesOf(int node) => Enumerable.Range(0, shards).Select(shard =>
+        new NodeProcess("slogger" + Text(shard), "dotnet", ProxyProcess.Executable, "serve", "--listen",
+            Network.Endpoint(node, Port + shard).ToString(), "--data", Path.Combine(DataOf(node), Text(shard)), "--redis-server",
+            RedisProcess.Executable, "--metadata", "sqlite:" + Metadata, "--version-interval", "1ms", "--shards", Text(shards), "--shard",
+            Text(shard), "--site-secret-file", SecretOf(node), "--node", NameOf(node), "--cohort",
+            string.Join(',', Enumerable.Range(1, Nodes).Select(n => $"{NameOf(n)}={Network.Endpoint(n, NodePort + shard)}"))));
 
     // It can be brought to versions: its store has been loaded.
-    private static async Task<bool> FollowsAsync(int node)
+    private static async Task<bool> FollowsAsync(IPEndPoint node)
     {
         try
         {
-            using var client = await MasterFinder.ConnectAsync(Network.Endpoint(node, Port));
+            using var client = await MasterFinder.ConnectAsync(node);
             var reply = await client.DoAsync("DPR.INFO");
             return reply.Text.Contains("node_role:follows", StringComparison.Ordinal)
                 && !reply.Text.Contains("applied:0:0", StringComparison.Ordinal);
@@ -67,7 +77,9 @@ internal sealed class CohortSystem : NodeSystem
         }
     }
 
-    private static string NameOf(int node) => "n" + node.ToString(CultureInfo.InvariantCulture);
+    private static string NameOf(int node) => "n" + Text(node);
+
+    private static string Text(int number) => number.ToString(CultureInfo.InvariantCulture);
 
     private static string Metadata => Path.Combine(Isolation.Mounts, "metadata.db");
 

@@ -33,7 +33,10 @@ internal abstract class NodeSystem : IAsyncDisposable
     /// <summary>How many copies <c>WAIT</c> has to count before a write counts as acknowledged; 0: its reply is enough.</summary>
     public virtual int CopiesAwaited => 0;
 
-    /// <summary>How a client finds who leads.</summary>
+    /// <summary>What the keys of each shard begin with. The clients take the shards in turn, and keep to theirs.</summary>
+    public virtual IReadOnlyList<string> Shards => [""];
+
+    /// <summary>How a client finds who leads its shard.</summary>
     /// <param name="client">0 for the first client.</param>
     public abstract IMasterFinder FinderOf(int client);
 

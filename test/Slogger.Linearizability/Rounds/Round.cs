@@ -34,7 +34,7 @@ internal static class Round
         var workload = new Workload();
         using var stop = new CancellationTokenSource();
         WorkloadClient[] clients = [.. Enumerable.Range(0, Clients)
-            .Select(c => new WorkloadClient(c, system.FinderOf(c), system.CopiesAwaited))];
+            .Select(c => ClientOf(system, c))];
         Task[] working = [.. clients.Select(c => (Client: c, Random: new Random(random.Next())))
             .Select(c => Task.Run(() => workload.RunAsync(c.Client, c.Random, stop.Token)))];
         var (texts, mendedUs) = await PlayAsync(Fault.Choose(system, random, faultsWithin), system, network, workload);
@@ -49,10 +49,11 @@ internal static class Round
         await stop.CancelAsync();
         await Task.WhenAll(working);
         foreach (var client in clients) { client.Dispose(); }
-        bool isServed;
-        using (var last = new WorkloadClient(Clients, system.FinderOf(Clients), system.CopiesAwaited))
+        bool isServed = true;
+        for (int shard = 0; shard < system.Shards.Count; shard++)
         {
-            isServed = await workload.ReadAllAsync(last, s_servedWithin);
+            using var last = ClientOf(system, Clients + shard);
+            isServed &= await workload.ReadAllAsync(last, s_servedWithin);
         }
 
         var history = workload.History;
@@ -61,6 +62,9 @@ internal static class Round
         return new(string.Join(", ", texts), history, HistoryChecker.Check(history), isServed,
             served < 0 ? null : TimeSpan.FromMicroseconds(served - mendedUs), system.Logs());
     }
+
+    private static WorkloadClient ClientOf(NodeSystem system, int number) =>
+        new(number, system.FinderOf(number), system.Shards[number % system.Shards.Count], system.CopiesAwaited);
 
     // Begins and mends each fault in its time. A fault that was late lasts its whole length.
     private static async Task<(List<string> Texts, long MendedUs)> PlayAsync(IReadOnlyList<Fault> faults, NodeSystem system,

@@ -38,11 +38,12 @@ internal sealed class Workload
         }
     }
 
-    /// <summary>Reads everything once; false if that could not be done in time.</summary>
+    /// <summary>Reads everything of a client's shard once; false if that could not be done in time.</summary>
     public async Task<bool> ReadAllAsync(WorkloadClient client, TimeSpan within)
     {
         long began = Stopwatch.GetTimestamp();
-        var keys = _history.SelectMany(o => o.Steps).Select(s => (s.Key, s.IsOfList)).ToHashSet();
+        var keys = _history.SelectMany(o => o.Steps).Where(s => s.Key.StartsWith(client.Keys, StringComparison.Ordinal))
+            .Select(s => (s.Key, s.IsOfList)).ToHashSet();
         foreach (var (key, isOfList) in keys)
         {
             Operation? read = null;
@@ -64,7 +65,7 @@ internal sealed class Workload
 
     private async Task OneAsync(WorkloadClient client, Random random)
     {
-        string register = "r" + random.Next(Registers).ToString(CultureInfo.InvariantCulture);
+        string register = client.Keys + "r" + random.Next(Registers).ToString(CultureInfo.InvariantCulture);
         switch (random.Next(20))
         {
             case < 3:
@@ -79,24 +80,24 @@ internal sealed class Workload
                 await DoAsync(client, Step.CompareAndSet(register, read.Step.Value, NewValue(), null));
                 break;
             case < 13:
-                await DoAsync(client, Step.Append(List(random), NewValue()));
+                await DoAsync(client, Step.Append(List(client, random), NewValue()));
                 break;
             case < 16:
-                await DoAsync(client, Step.ReadList(List(random), null));
+                await DoAsync(client, Step.ReadList(List(client, random), null));
                 break;
             default:
                 await DoAsync(client, [.. Enumerable.Range(0, random.Next(2, 4)).Select(_ => random.Next(5) < 3
-                    ? Step.Append(List(random), NewValue()) : Step.ReadList(List(random), null))]);
+                    ? Step.Append(List(client, random), NewValue()) : Step.ReadList(List(client, random), null))]);
                 break;
         }
     }
 
     // Sometimes one that nobody appends to any more.
-    private string List(Random random)
+    private string List(WorkloadClient client, Random random)
     {
         int now = (int)(NowUs / s_listsLast.TotalMicroseconds);
         int age = random.Next(10) == 0 ? random.Next(now + 1) : now;
-        return string.Create(CultureInfo.InvariantCulture, $"l{age}.{random.Next(ListsAtATime)}");
+        return string.Create(CultureInfo.InvariantCulture, $"{client.Keys}l{age}.{random.Next(ListsAtATime)}");
     }
 
     private long NewValue() => Interlocked.Increment(ref _lastValue);

@@ -8,8 +8,9 @@ namespace Slogger.Linearizability.Rounds;
 
 /// <param name="number">0 for the first client.</param>
 /// <param name="finder">Where it connects to.</param>
+/// <param name="keys">What its keys begin with.</param>
 /// <param name="copies">How many copies <c>WAIT</c> has to count behind each write; 0: none is asked for.</param>
-internal sealed class WorkloadClient(int number, IMasterFinder finder, int copies) : IDisposable
+internal sealed class WorkloadClient(int number, IMasterFinder finder, string keys, int copies) : IDisposable
 {
     // Said instead of doing it, so that nothing has happened.
     private static readonly HashSet<string> s_refusals =
@@ -18,6 +19,9 @@ internal sealed class WorkloadClient(int number, IMasterFinder finder, int copie
     private RespClient? _connection;
 
     public int Number => number;
+
+    /// <summary>What its keys begin with.</summary>
+    public string Keys => keys;
 
     public bool IsConnected => _connection is not null;
 
