@@ -32,20 +32,28 @@ internal static class CohortHost
                 + $"(CAP_SYS_NICE), or give all nodes a longer --lease than {OptionText.FormatDuration(cohort.Lease)}");
         }
         // Nothing is compiled for the first time when a takeover waits for it.
+        using var preparing = new CancellationTokenSource();
         Task ready = Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(CohortHost).Assembly, typeof(PrimaryHost).Assembly,
             typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(Election).Assembly,
-            typeof(RedisEndpoint).Assembly]);
+            typeof(RedisEndpoint).Assembly], preparing.Token);
+        using var ways = new ShipWays(options, credentials);
         int takeovers = 0;
         Reign highest = Reign.None;
         while (true)
         {
-            await using var node = new CohortNode(options, credentials, log) { Takeovers = takeovers, Highest = highest };
-            ProxyExit exit = await ProxyHost.RunAsync(options, log, null, stop, site: new() { Intake = node }, live: live)
-                .ConfigureAwait(false);
-            if (!node.HasSteppedDown || stop.IsCancellationRequested)
+            await using var node = new CohortNode(options, credentials, log)
             {
-                await ready.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-                return stop.IsCancellationRequested && node.HasSteppedDown ? ProxyExit.Done : exit;
+                Takeovers = takeovers, Highest = highest,
+                ServeSite = options.Site.Listen is { } listen ? (primary, metadata, starting) =>
+                    PrimaryHost.ServeAsync(options, listen, credentials, primary, metadata, starting) : null,
+            };
+            ProxyExit exit = await ProxyHost.RunAsync(options, log, null, stop, site: new() { Intake = node, Backups = ways.All },
+                live: live).ConfigureAwait(false);
+            if (exit != ProxyExit.LeadsNoMore || stop.IsCancellationRequested)
+            {
+                await preparing.CancelAsync().ConfigureAwait(false);
+                await ready.ConfigureAwait(false);
+                return exit == ProxyExit.LeadsNoMore ? ProxyExit.Done : exit;
             }
             (takeovers, highest) = (node.Takeovers, node.Highest);
             log.Info($"shard {options.Shard}: node {cohort.Node} does not lead any more, and follows again");

@@ -13,6 +13,7 @@ using Slogger.Grpc.Server;
 using Slogger.Log;
 using Slogger.Log.Ballots;
 using Slogger.Log.Format;
+using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Ports;
 using Slogger.Replication.Following;
@@ -29,7 +30,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
 {
     private const int BeatsInALease = 8;
     private const int LeadAttempts = 25;
-    private static readonly TimeSpan LeadRetry = TimeSpan.FromMilliseconds(20);
+    private static readonly TimeSpan LeadRetry = TimeSpan.FromMilliseconds(20), SiteRetry = TimeSpan.FromSeconds(1);
     private readonly ServeOptions _options;
     private readonly SiteCredentials _credentials;
     private readonly ILogger _report;
@@ -39,6 +40,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private readonly CohortSeats _seats;
     private readonly TaskCompletionSource _succeeded = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private GrpcServer? _server;
+    private IAsyncDisposable? _siteServer;           // of who leads
     private IFollowingShard? _shard;
     private BallotFile? _ballot;
     private Election? _election;
@@ -46,6 +48,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private Task _leading = Task.CompletedTask;
     private Task _handing = Task.CompletedTask;      // another node is asked to lead
     private long _beatUs, _sinceUs;
+    private volatile bool _hasSteppedDown;           // it has led, and does not any more
     private volatile bool _isStopping;
     private volatile NodeState _state = new(ElectionState.Follows, default, null);
 
@@ -75,14 +78,14 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
 
     public long? AgeUs => Life?.CurrentUs is { } currentUs ? NowUs - currentUs : null;
 
-    /// <summary>It has led, and does not any more.</summary>
-    public bool HasSteppedDown { get; private set; }
-
     /// <summary>How often this process has taken over from another leader.</summary>
     public int Takeovers { get; set; }
 
     /// <summary>The highest reign that this process has heard of: it never leads in a lower one.</summary>
     public Reign Highest { get; set; }
+
+    /// <summary>Has commands of two sites served, by who leads (<see cref="SitePorts.Serve"/>); null: there are none.</summary>
+    public Func<IPrimaryShard, IMetadataStore, CancellationToken, Task<IAsyncDisposable?>>? ServeSite { get; init; }
 
     /// <summary>The reign that the node leads; null: it leads none.</summary>
     public ICohortLead? Lead => _state.Role == ElectionState.Leads ? _shard?.Cohort?.Lead : null;
@@ -157,7 +160,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     // What leads goes on to need the node.
     public async Task EndAsync()
     {
-        if (Lead is not null && !HasSteppedDown && !_isStopping) { return; }
+        if (Lead is not null && !_hasSteppedDown && !_isStopping) { return; }
         await StopAsync().ConfigureAwait(false);
     }
 
@@ -175,6 +178,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         await _handing.ConfigureAwait(false);
         await _thread.CancelAsync().ConfigureAwait(false);
         await _leading.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        if (_siteServer is { } site) { await site.DisposeAsync().ConfigureAwait(false); }
         if (_server is { } server) { await server.DisposeAsync().ConfigureAwait(false); }
         _thread.Join();
         if (Life is { } life) { await life.DisposeAsync().ConfigureAwait(false); }
@@ -233,7 +237,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private void Show()
     {
         _seats.Hears(Options.Node, _shard!.Seat.Address, _election!.State == ElectionState.Leads || Follows);
-        _seats.Leads(HasSteppedDown ? null : _election.Leader, _election.Reign);
+        _seats.Leads(_hasSteppedDown ? null : _election.Leader, _election.Reign);
         NodeState before = _state;
         if (before.Role == _election.State && before.Reign == _election.Reign && before.Leader == _election.Leader) { return; }
         if (before.Leader != _election.Leader || before.Reign != _election.Reign) { _sinceUs = NowUs; }
@@ -241,7 +245,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         if (_election.Leader is { } leader && leader != before.Leader)
         {
             _report.Info($"shard {_options.Shard}: node {leader} leads, in reign {_election.Reign}");
-            if (HasSteppedDown) { _succeeded.TrySetResult(); }
+            if (_hasSteppedDown) { _succeeded.TrySetResult(); }
         }
     }
 
@@ -384,10 +388,29 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
                 _shard.TakeOver(SiteState.Alone);
                 return true;
             }).ConfigureAwait(false);
+            if (ServeSite is { } serve) { await ServeSiteAsync(serve, stop).ConfigureAwait(false); }
         }
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
         {
             // The node ends.
+        }
+    }
+
+    private async Task ServeSiteAsync(Func<IPrimaryShard, IMetadataStore, CancellationToken, Task<IAsyncDisposable?>> serve,
+        CancellationToken stop)
+    {
+        while (true)
+        {
+            try
+            {
+                _siteServer = await serve(_shard!.Primary!, _shard.Seat.Metadata, stop).ConfigureAwait(false);
+                return;
+            }
+            catch (SiteException e)
+            {
+                _report.Warn($"shard {_options.Shard}: commands of two sites are not served yet, and it is tried again: {e.Message}");
+                await Task.Delay(SiteRetry, stop).ConfigureAwait(false);
+            }
         }
     }
 
@@ -415,8 +438,8 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
 
     private void StepDown(Reign reign)
     {
-        if (HasSteppedDown) { return; }
-        HasSteppedDown = true;
+        if (_hasSteppedDown) { return; }
+        _hasSteppedDown = true;
         Show();
         _report.Warn($"shard {_options.Shard}: node {Options.Node} leads no more: reign {reign} is over");
         _shard!.Cohort!.StepDown();

@@ -55,7 +55,6 @@ internal static class CohortOptionsReader
                 "remove it: a cohort's replies are committed ones");
         }
         if (options.Joins) { reader.Fail("join", "is not for a shard with --cohort yet", "remove it"); }
-        if (!options.Site.Backups.IsEmpty) { reader.Fail("backup", "is not for a shard with --cohort yet", "remove it"); }
         if (!reader.IsGiven("metadata"))
         {
             reader.Errors.Add(new OptionError("a cohort's nodes share their metadata, and none is given", "",

@@ -10,6 +10,9 @@ public sealed record ProxyExit(string? Problem, string Remedy)
     /// <summary>An orderly end: exit code 0.</summary>
     public static readonly ProxyExit Done = new(null, "");
 
+    /// <summary>A node of a cohort leads no more: it follows again.</summary>
+    public static readonly ProxyExit LeadsNoMore = new("this node does not lead any more", "");
+
     /// <summary>True after an orderly end.</summary>
     public bool IsDone => Problem is null;
 

@@ -27,6 +27,9 @@ internal interface IShippingShard
     /// <summary>The recorded cut.</summary>
     WorldPoint RecordedCut { get; }
 
+    /// <summary>What the shard's cohort has committed; null: it has none.</summary>
+    LogIndex? CommittedByCohort { get; }
+
     /// <summary>There is something to do for <see cref="BackupShipping.KeepSeedingAsync"/>.</summary>
     void Wake();
 

@@ -80,6 +80,10 @@ internal sealed class BackupTarget(ServeOptions options, int number, IShipConnec
 
     WorldPoint IShipperListener.RecordedCut => shard.RecordedCut;
 
+    LogIndex IShipperListener.Durable(VersionLog of) => shard.CommittedByCohort ?? of.DurableEnd;
+
+    LogIndex IShipperListener.Ready(VersionLog of) => shard.CommittedByCohort ?? of.End;
+
     void IShipperListener.HoldWrites(bool isHeld)
     {
         if (!isHeld)

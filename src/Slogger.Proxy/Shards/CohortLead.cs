@@ -19,7 +19,6 @@ internal sealed class CohortLead : ICohortLead
 {
     // Of the log, in memory: what is shipped before it is durable.
     public const int TailBytes = 16 << 20;
-    private const string CopiesName = "copies";
     private static readonly TimeSpan SeedingPeriod = TimeSpan.FromMilliseconds(50);
     private readonly ICohort _cohort;
     private readonly IShippingShard _shard;
@@ -55,11 +54,19 @@ internal sealed class CohortLead : ICohortLead
         _untilUs = _leader.Lease.UntilUs;
         _targets = [.. cohort.Others.Select(o =>
         {
-            string copies = Path.Combine(options.DataDirectory, CopiesName, o.Node.Text);
+            string copies = Path.Combine(CopiesOf(options), o.Node.Text);
             BackupSeeding seeding = new(options, log, dumps, copies, $"node {o.Node}", shard, report, checkpoints);
             return new Target(options, o.Node, o.Way, log, seeding, this, shard, report);
         })];
     }
+
+    /// <summary>Deletes copies that were being sent: a node that follows sends none.</summary>
+    public static void DeleteCopies(ServeOptions options)
+    {
+        if (Directory.Exists(CopiesOf(options))) { Directory.Delete(CopiesOf(options), recursive: true); }
+    }
+
+    private static string CopiesOf(ServeOptions options) => Path.Combine(options.DataDirectory, "node-copies");
 
     /// <summary>The reign.</summary>
     public Reign Reign { get; }

@@ -2,6 +2,8 @@
 // What is durable is then what a majority has. A shard leads once in its life. When its reign is over it ends, and the process begins
 // another one, which follows.
 using Slogger.Core.Identities;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Ports;
@@ -10,7 +12,6 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard : ICohortShard, ICohortPort
 {
-    private const string NoLeaderText = "this node does not lead any more";
     private volatile CohortLead? _lead;
 
     /// <summary>The node of a cohort in this process; null: the shard has none.</summary>
@@ -40,19 +41,25 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
     void ICohortShard.BeginReign(Reign reign)
     {
         if (!_log.IsEmpty) { lock (_logLock) { _log.BeginReign(reign); } }
-        _lead = new(_options, reign, Cohort!, _log, _dumps, this, Versions.OnDurable, Access.WakeSilent, _checkpoints,
+        _lead = new(_options, reign, Cohort!, _log, _dumps, this, OnCommittedByMajority, Access.WakeSilent, _checkpoints,
             _report);
         if (!_log.IsEmpty) { _lead.Begin(); }
+    }
+
+    private void OnCommittedByMajority(WorldPoint point)
+    {
+        _shipping?.Wake();
+        Versions.OnDurable(point);
     }
 
     void ICohortShard.StepDown()
     {
         Access.ShutForGood();
         Versions.Deposed();
-        Access.Post(() => Access.Loop!.CloseStore(NoLeaderText));
+        Access.Post(() => Access.Loop!.CloseStore(ProxyExit.LeadsNoMore.Problem!));
         // The process goes on with it, if it is not to end.
         Lifetime.KeepsStore = !Lifetime.IsStopping;
-        Fail(ProxyExit.Failed(NoLeaderText));
+        Fail(ProxyExit.LeadsNoMore);
     }
 
     /// <inheritdoc />
@@ -61,7 +68,9 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
     // The reign of what it appends; none without a cohort.
     private Reign OwnReign => _lead?.Reign ?? Reign.None;
 
-    internal override Task HandOverAsync() => Cohort is { } cohort && _lead is not null ? cohort.HandOverAsync() : Task.CompletedTask;
+    // Where another site rules nobody is to lead here.
+    internal override Task HandOverAsync() => Cohort is { } cohort && _lead is not null && Site.State.Role != SiteRole.Deposed
+        ? cohort.HandOverAsync() : Task.CompletedTask;
 
     internal override bool StepsDown(Reign? later)
     {

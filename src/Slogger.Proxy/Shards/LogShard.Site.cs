@@ -14,12 +14,14 @@ using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 using Slogger.Replication.Following;
 using Slogger.Replication.Links;
+using LogIndex = Slogger.Core.Replication.LogIndex;
 
 namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard : IShippingShard
 {
     private BackupShipping? _shipping;      // null: nothing is shipped
+    private bool _isShippingDue;            // it waits for the cohort's first commit; the control task
 
     /// <summary>How the backup's processes for this shard are reached; none: nothing is shipped.</summary>
     public IReadOnlyList<IShipConnector> Backups { get; init; } = [];
@@ -118,12 +120,22 @@ internal sealed partial class LogShard : IShippingShard
     private void OpenShipping(RedisDumps dumps)
     {
         if (!Ships || IsFollowing) { BackupShipping.DeleteCopies(_options); }
+        if (Cohort is not null) { CohortLead.DeleteCopies(_options); }
         if (Ships) { _shipping = new(_options, Backups, _log, dumps, this, _report); }
     }
 
-    private void BeginShipping() => _shipping?.Begin(SiteEpochOfLog, Seat.Epoch, () => Shape);
+    // What a cohort has not committed is not shipped: a founder's has nothing yet.
+    private void BeginShipping()
+    {
+        _isShippingDue = _lead is { Commit: null };
+        if (!_isShippingDue) { _shipping?.Begin(SiteEpochOfLog, Seat.Epoch, () => Shape); }
+    }
 
-    private Task EndShippingAsync() => _shipping?.EndAsync() ?? Task.CompletedTask;
+    private Task EndShippingAsync()
+    {
+        _isShippingDue = false;
+        return _shipping?.EndAsync() ?? Task.CompletedTask;
+    }
 
     // Under which this site leads. A process of a backup that has just taken over knows it by the world-line, before it has looked.
     private SiteEpoch SiteEpochOfLog =>
@@ -167,6 +179,8 @@ internal sealed partial class LogShard : IShippingShard
     }
 
     // ---- What shipping asks ----
+
+    LogIndex? IShippingShard.CommittedByCohort => _lead is { } lead ? lead.Commit ?? default : null;
 
     void IShippingShard.Wake() => Lifetime.Wake();
 

@@ -125,12 +125,12 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         // What others ask of a primary's shard is there as soon as it is one.
         shard.JoinCluster();
         bool founds = final == default, leads = shard.CohortShard is not null;
-        // Of several shards only the metadata knows which slots are whose, and the newest world-line. Of a founder's store it is asked as
-        // at a first start.
-        bool asksFirst = leads && (founds || shard.Seat.HasPeers);
+        // Of several shards only the metadata knows which slots are whose, and the newest world-line; and whether another site has taken
+        // over. Of a founder's store it is asked as at a first start.
+        bool asksFirst = leads && (founds || shard.Seat.HasPeers || !options.Site.Backups.IsEmpty);
         if (asksFirst) { await TakeAsLeaderAsync(stop).ConfigureAwait(false); }
-        ClusterView? view = leads && !shard.Seat.HasPeers
-            ? await shard.Seat.LeadAsync(founds ? _life.WorldLine : final.WorldLine, stop).ConfigureAwait(false)
+        ClusterView? view = leads && !asksFirst
+            ? await shard.Seat.LeadAsync(final.WorldLine, stop).ConfigureAwait(false)
             : await shard.Seat.TakeOverAsync(stop).ConfigureAwait(false);
         if (view is null)
         {
@@ -148,7 +148,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
             shard.Versions.TakeOver(final);
             _life.TakenOver(final, Seen(view));
         }
-        shard.Site.TakenOver(site);
+        if (!asksFirst) { shard.Site.TakenOver(site); }
         FailPoint.Pass(FailPoint.SiteTaken);
         while (true)
         {

@@ -15,8 +15,8 @@ internal static class Readiness
         BindingFlags.DeclaredOnly | BindingFlags.Instance | BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic;
 
     /// <summary>Begins to compile all methods of some assemblies, and what the framework makes for them. Completes when that is
-    /// done.</summary>
-    public static Task PrepareAsync(IReadOnlyList<Assembly> assemblies)
+    /// done, or given up.</summary>
+    public static Task PrepareAsync(IReadOnlyList<Assembly> assemblies, CancellationToken stop = default)
     {
         var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         var thread = new Thread(() =>
@@ -24,6 +24,7 @@ internal static class Readiness
             Niceness.PutThreadBehind();
             foreach (Type type in assemblies.SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters))
             {
+                if (stop.IsCancellationRequested) { break; }
                 PrepareAll(type);
                 PrepareAwaiting(type);
             }

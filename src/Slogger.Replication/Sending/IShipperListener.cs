@@ -41,6 +41,10 @@ internal interface IShipperListener
     /// committed.</summary>
     LogIndex Durable(VersionLog log) => log.DurableEnd;
 
+    /// <summary>Up to where the log is shipped: all of it, durable or not. Of a cohort's, to a backup, what that has committed: what lies
+    /// behind the last version's end there may yet be void.</summary>
+    LogIndex Ready(VersionLog log) => log.End;
+
     /// <summary>Whether a follower that learns votes from now on.</summary>
     bool Admits => false;
 

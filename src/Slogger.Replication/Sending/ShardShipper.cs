@@ -65,7 +65,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             {
                 First = log.Lines.Begins[0], Committed = listener.Durable(log),
             }
-            : new(stream, self, log.History, log.Branches, log.StartOffset, end, listener.RecordedCut, options);
+            : new(stream, self, log.History, BranchesUpTo(listener.Durable(log)), log.StartOffset, listener.Durable(log), listener.RecordedCut,
+                options);
         _running = Task.Run(RunAsync);
     }
 
@@ -303,16 +304,16 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             (end, synced) = (_log.End, _log.DurableEnd);
         }
         while (end.Line != synced.Line);
-        foreach (LogBranch branch in _log.Branches)
-        {
-            if (branch.Line <= end.Line) { _machine.Branched(branch); }
-        }
+        end = LogIndex.Min(end, _listener.Ready(_log));
+        foreach (LogBranch branch in BranchesUpTo(end)) { _machine.Branched(branch); }
         _machine.Appended(end);
         _machine.Synced(LogIndex.Min(_listener.Durable(_log), end));
         _machine.CutRecorded(cut);
         _machine.HeardUs = _listener.IsCurrent ? heardUs : 0;
         _machine.Admits = _listener.Admits;
     }
+
+    private IEnumerable<LogBranch> BranchesUpTo(LogIndex end) => _log.Branches.Where(b => b.Line <= end.Line);
 
     private async ValueTask<bool> PerformAsync(IShipLink link)
     {

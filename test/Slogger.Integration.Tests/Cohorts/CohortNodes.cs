@@ -22,8 +22,8 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     private readonly ProxyProcess?[] _processes = new ProxyProcess?[Count];
     private readonly List<string> _said = [];
 
-    /// <summary>Further options of each node.</summary>
-    public IReadOnlyList<string> Options { get; init; } = [];
+    /// <summary>Further options of a node.</summary>
+    public Func<int, string[]> OptionsOf { get; init; } = _ => [];
 
     /// <summary>A node's name.</summary>
     public static string NameOf(int node) => "abc"[node].ToString();
@@ -62,7 +62,7 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         _processes[node] = ProxyProcess.Launch(_clientPorts[node],
         [
             "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", Metadata, "--cluster", Cluster,
-            "--node", NameOf(node), "--cohort", Members, "--lease", "1s", .. Options,
+            "--node", NameOf(node), "--cohort", Members, "--lease", "1s", .. OptionsOf(node),
         ]);
     }
 

@@ -17,7 +17,10 @@ public sealed class SeveralShardsTests(ITestOutputHelper output)
     public async Task Takeover_LeavesTheOtherShardAsItIs_AndALossOfTheOtherTakesAllNodesBack()
     {
         using var workspace = new Workspace();
-        await using var nodes = new CohortNodes(workspace) { Options = ["--shards", "2", "--shard", "0", "--reads-stale-max", "10s"] };
+        await using var nodes = new CohortNodes(workspace)
+        {
+            OptionsOf = _ => ["--shards", "2", "--shard", "0", "--reads-stale-max", "10s"],
+        };
         string data = workspace.File("alone");
         int port = Workspace.FreePort();
         using ProxyProcess alone = ProxyProcess.Launch(port,
