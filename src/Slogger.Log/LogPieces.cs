@@ -54,7 +54,11 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
         VersionNumber closed = from.Closed;
         foreach (LogEntry end in _cached)
         {
-            if (end.Version > limit.Closed.Number || end.Offset > offset) { break; }
+            bool isBeyond = end.Version > limit.Closed.Number;
+            // A run that has become longer since the limit was told.
+            bool covers = isBeyond && end.Kind == EntryKind.EmptyRun && end.Offset <= offset && offset == limit.Offset;
+            if (covers) { closed = VersionNumber.Max(closed, limit.Closed); }
+            if (isBeyond || end.Offset > offset) { break; }
             closed = VersionNumber.Max(closed, new VersionNumber(end.Version));
         }
         return limit with { Offset = offset, Closed = closed };

@@ -67,6 +67,35 @@ public class LogPiecesTests
         Assert.Equal(begin + (37 * 191), ends[^1].Boundary.Offset);
     }
 
+    // What a cohort has committed ends where a version does. By now its log goes on behind that, and the run of empty versions is longer.
+    [Theory]
+    [InlineData(TailBytes)]
+    [InlineData(0)]
+    public void Piece_UpToAVersionWithinARun_BeforeOpenBytes_EndsThere(int tailBytes)
+    {
+        using VersionLog log = LogFixture.Begun(LogFixture.Options(LogFixture.NewDisk()) with { TailBytes = tailBytes });
+        LogIndex begin = log.End;
+        Boundary first = LogFixture.Write(log, 100, 10);
+        log.Append(LogFixture.Stream(log.EndOffset, 50));
+        log.AppendEmptyRun(new VersionNumber(14), HybridTimestamp.Of(14, 0));
+        log.Sync();
+        LogIndex limit = log.DurableClosed;
+        Assert.Equal((first.Offset, 14), (limit.Offset, limit.Closed.Number));
+        log.AppendEmptyRun(new VersionNumber(20), HybridTimestamp.Of(20, 0));
+        log.Sync();
+        using var pieces = new LogPieces(log);
+        Assert.Equal(limit, pieces.EndOfPiece(begin, limit, 1000));
+        List<VersionEnd> ends = [];
+        Assert.True(pieces.Read(begin, limit, new byte[100], ends));
+        Assert.Equal([10, 14], ends.Select(e => e.Boundary.Version.Number));
+        ends.Clear();
+        LogIndex to = log.DurableClosed;
+        Assert.Equal(to, pieces.EndOfPiece(limit, to, 1000));
+        Assert.True(pieces.Read(limit, to, default, ends));
+        Assert.Equal([20], ends.Select(e => e.Boundary.Version.Number));
+        Assert.True(ends[0].IsEmptyRun);
+    }
+
     // What an older world-line has kept is shipped up to its branch, nothing of what is void.
     [Fact]
     public void Piece_OfAnOlderWorldLine_EndsAtTheBranch()
