@@ -1,13 +1,9 @@
 // The node of a cohort in one life of its shard: it follows, votes, may be elected, and leads until its reign is over. Performs what
 // Election and Follower (Core) decide. Its thread (NodeThread) has both machines, the ballot and the log; who calls it, and what it calls,
-// are CohortService, FollowerService and CohortPeers.
-//
-// What follows from an election, in this order (design, replicated shards, 4.5): the reign's record in the log, durably; the log is
-// shipped; the store is brought to the log's end, and made a primary's; when a majority has the record the shard serves.
+// are CohortService, FollowerService and CohortPeers. What follows from its election does Takeover.
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
-using Slogger.Core.Sites;
 using Slogger.FrontEnd;
 using Slogger.Grpc.Server;
 using Slogger.Log;
@@ -29,8 +25,6 @@ namespace Slogger.Cohorts;
 internal sealed class CohortNode : ICohort, IAsyncDisposable
 {
     private const int BeatsInALease = 8;
-    private const int LeadAttempts = 25;
-    private static readonly TimeSpan LeadRetry = TimeSpan.FromMilliseconds(20), SiteRetry = TimeSpan.FromSeconds(1);
     private readonly ServeOptions _options;
     private readonly SiteCredentials _credentials;
     private readonly ILogger _report;
@@ -40,12 +34,11 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private readonly CohortSeats _seats;
     private readonly TaskCompletionSource _succeeded = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private GrpcServer? _server;
-    private IAsyncDisposable? _siteServer;           // of who leads
     private IFollowingShard? _shard;
     private BallotFile? _ballot;
     private Election? _election;
     private Vote? _vote;                             // the answer to what was asked
-    private Task _leading = Task.CompletedTask;
+    private Takeover? _takeover;                     // since it was elected
     private Task _handing = Task.CompletedTask;      // another node is asked to lead
     private long _beatUs, _sinceUs;
     private volatile bool _hasSteppedDown;           // it has led, and does not any more
@@ -177,8 +170,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         if (_thread.Ending.IsCancellationRequested) { return; }
         await _handing.ConfigureAwait(false);
         await _thread.CancelAsync().ConfigureAwait(false);
-        await _leading.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-        if (_siteServer is { } site) { await site.DisposeAsync().ConfigureAwait(false); }
+        if (_takeover is { } takeover) { await takeover.DisposeAsync().ConfigureAwait(false); }
         if (_server is { } server) { await server.DisposeAsync().ConfigureAwait(false); }
         _thread.Join();
         if (Life is { } life) { await life.DisposeAsync().ConfigureAwait(false); }
@@ -365,75 +357,16 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         life?.StopReceiving();
         _shard!.Cohort!.BeginReign(reign);
         Beat();
-        _leading = Task.Run(() => LeadAsync(reign, life));
+        _takeover = new(this, _thread, _shard, _report);
+        _takeover.Begin(reign, life);
     }
 
-    // Beside the node's thread: it takes its time.
-    private async Task LeadAsync(Reign reign, FollowedLife? life)
+    /// <summary>The store is a primary's, and a majority has the reign's record. Whether this node still leads: then it serves.</summary>
+    public bool MayServe(Reign reign, bool founds)
     {
-        CancellationToken stop = _thread.Ending;
-        if (life is not null) { await life.DisposeAsync().ConfigureAwait(false); }
-        bool founds = _shard!.Log.IsEmpty;
-        try
-        {
-            if (!founds)
-            {
-                if (!await PromoteAsync(stop).ConfigureAwait(false)) { return; }
-                await _shard.Cohort!.Lead!.HasBegun.WaitAsync(stop).ConfigureAwait(false);
-            }
-            await _thread.DoAsync(() =>
-            {
-                if (_election!.State != ElectionState.Leads || _election.Reign != reign) { return false; }
-                if (!founds) { Takeovers++; }
-                _shard.TakeOver(SiteState.Alone);
-                return true;
-            }).ConfigureAwait(false);
-            if (ServeSite is { } serve) { await ServeSiteAsync(serve, stop).ConfigureAwait(false); }
-        }
-        catch (OperationCanceledException) when (stop.IsCancellationRequested)
-        {
-            // The node ends.
-        }
-    }
-
-    private async Task ServeSiteAsync(Func<IPrimaryShard, IMetadataStore, CancellationToken, Task<IAsyncDisposable?>> serve,
-        CancellationToken stop)
-    {
-        while (true)
-        {
-            try
-            {
-                _siteServer = await serve(_shard!.Primary!, _shard.Seat.Metadata, stop).ConfigureAwait(false);
-                return;
-            }
-            catch (SiteException e)
-            {
-                _report.Warn($"shard {_options.Shard}: commands of two sites are not served yet, and it is tried again: {e.Message}");
-                await Task.Delay(SiteRetry, stop).ConfigureAwait(false);
-            }
-        }
-    }
-
-    // The store is brought to the log's end, and made a primary's. False: another node is to lead.
-    private async Task<bool> PromoteAsync(CancellationToken stop)
-    {
-        VersionLog log = _shard!.Log;
-        for (int attempt = 1; ; attempt++)
-        {
-            try
-            {
-                await _shard.BringToAsync(log.LastBoundary ?? LogPlaces.BaseOf(log), stop).ConfigureAwait(false);
-                await _shard.PromoteAsync(stop).ConfigureAwait(false);
-                return true;
-            }
-            catch (Exception e) when (!stop.IsCancellationRequested)
-            {
-                _report.Warn($"shard {_options.Shard}: the store cannot be made the leader's, and it is tried again: {e.Message}");
-                // Its log is the newest; another node has it by now, and maybe a store.
-                if (attempt >= LeadAttempts && GiveWay()) { return false; }
-                await Task.Delay(LeadRetry, stop).ConfigureAwait(false);
-            }
-        }
+        if (_election!.State != ElectionState.Leads || _election.Reign != reign) { return false; }
+        if (!founds) { Takeovers++; }
+        return true;
     }
 
     private void StepDown(Reign reign)

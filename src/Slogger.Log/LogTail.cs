@@ -65,14 +65,14 @@ internal sealed class LogTail(int capacityBytes)
     public LogIndex EndOfPiece(in LogIndex from, in LogIndex limit, int bytesMax)
     {
         long offset = Math.Min(Math.Min(limit.Offset, _end), from.Offset + bytesMax);
-        long n = FirstAfter(limit.Closed);
+        long beyond = FirstAfter(limit.Closed), n = beyond;
         // Up to a version's end: a run closes what its offset says, however much had been appended behind that when it was noted.
         bool isWhole = offset == limit.Offset;
         bool IsRunIn(long end) => isWhole && EndAt(end).Kind == EntryKind.EmptyRun && EndAt(end).Offset <= offset;
         while (n > _firstEnd && _notedAt[(n - 1) % EndsMax] > offset && !IsRunIn(n - 1)) { n--; }
         VersionNumber closed = n > _firstEnd ? new(EndAt(n - 1).Version) : from.Closed;
         // It may have become longer since the limit was told.
-        if (n < _endCount && n == FirstAfter(limit.Closed) && IsRunIn(n)) { closed = limit.Closed; }
+        if (n == beyond && n < _endCount && IsRunIn(n)) { closed = limit.Closed; }
         return limit with { Offset = Math.Max(offset, from.Offset), Closed = VersionNumber.Max(closed, from.Closed) };
     }
 

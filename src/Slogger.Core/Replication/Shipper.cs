@@ -101,7 +101,7 @@ public sealed class Shipper
     /// <summary>To a follower of a cohort: where the log's own beginning is, as the beginning of its first line.</summary>
     public LogBranch First { get; init; }
 
-    /// <summary>To a follower of a cohort: what that has committed when this begins.</summary>
+    /// <summary>Of a cohort's log: what that has committed when this begins. Else all that was given as the end.</summary>
     public LogIndex Committed { init => _durable = value; }
 
     /// <summary>See <see cref="ShipRequest.Piece.HeardUs"/>: as of when it was last said what is durable.</summary>

@@ -205,12 +205,6 @@ internal sealed class ClusterSeat : IAsyncDisposable
         }
         if (options.Cohort is not null)
         {
-            if (!options.Site.Backups.IsEmpty
-                && await Metadata.SiteAsync(Cluster, stop).ConfigureAwait(false) is { Role: SiteRole.Deposed } deposed)
-            {
-                throw new MetadataException($"another site has taken over cluster \"{Cluster}\", with site epoch {deposed.Epoch}: shard "
-                    + $"{Shard} is served there, and no more here. Lead clients to the other site");
-            }
             FollowedSite = SiteState.Alone;
             if (!HasPeers) { _view = await LookAsync(stop).ConfigureAwait(false); }
         }

@@ -56,6 +56,12 @@ internal sealed class BackupSeeding
         _copy = CopyRecord.Find(directory);
     }
 
+    /// <summary>Deletes copies that were being sent.</summary>
+    public static void DeleteCopies(string directory)
+    {
+        if (Directory.Exists(directory)) { Directory.Delete(directory, recursive: true); }
+    }
+
     /// <summary>The log is kept from here on while a copy is made or sent.</summary>
     public long NeededFrom
     {

@@ -54,7 +54,6 @@ internal sealed class BackupShipping
 {
     // Of the log, in memory: what is shipped before it is durable, and for as long as the backup keeps up.
     private const int TailBytesMin = 8 << 20, TailBytesMax = 64 << 20;
-    private const string CopiesName = "copies";
     private readonly SiteOptions _site;
     private readonly IShippingShard _shard;
     private readonly BackupTarget[] _targets;
@@ -78,7 +77,7 @@ internal sealed class BackupShipping
         (_site, _shard) = (options.Site, shard);
         if (options.Site.Lease is { } term) { _right = new(connectors.Count, (long)term.TotalMicroseconds); }
         // One of several has a place of its own for the copy that it is seeded with.
-        string copies = Path.Combine(options.DataDirectory, CopiesName);
+        string copies = CopiesOf(options);
         if (connectors.Count > 1 && Directory.Exists(copies) && Directory.EnumerateFiles(copies).Any())
         {
             Directory.Delete(copies, recursive: true);
@@ -89,12 +88,8 @@ internal sealed class BackupShipping
             this, shard, report))];
     }
 
-    /// <summary>Deletes copies that were being sent: where nothing is shipped they would lie there for ever.</summary>
-    public static void DeleteCopies(ServeOptions options)
-    {
-        string copies = Path.Combine(options.DataDirectory, CopiesName);
-        if (Directory.Exists(copies)) { Directory.Delete(copies, recursive: true); }
-    }
+    /// <summary>Where the copies lie that the backup is seeded with.</summary>
+    public static string CopiesOf(ServeOptions options) => Path.Combine(options.DataDirectory, "copies");
 
     /// <summary>How much of the log is wanted in memory.</summary>
     public static int TailBytes(SiteOptions site) => (int)Math.Clamp(site.BackupWindowBytes, TailBytesMin, TailBytesMax);

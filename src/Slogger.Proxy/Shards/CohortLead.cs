@@ -60,13 +60,8 @@ internal sealed class CohortLead : ICohortLead
         })];
     }
 
-    /// <summary>Deletes copies that were being sent: a node that follows sends none.</summary>
-    public static void DeleteCopies(ServeOptions options)
-    {
-        if (Directory.Exists(CopiesOf(options))) { Directory.Delete(CopiesOf(options), recursive: true); }
-    }
-
-    private static string CopiesOf(ServeOptions options) => Path.Combine(options.DataDirectory, "node-copies");
+    /// <summary>Where the copies lie that other nodes are given.</summary>
+    public static string CopiesOf(ServeOptions options) => Path.Combine(options.DataDirectory, "node-copies");
 
     /// <summary>The reign.</summary>
     public Reign Reign { get; }

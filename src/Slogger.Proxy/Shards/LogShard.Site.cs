@@ -34,6 +34,8 @@ internal sealed partial class LogShard : IShippingShard
 
     internal override async Task FollowAsync(CancellationToken stop)
     {
+        // A node of a site that rules no more is to end, and not to be elected first.
+        if (Cohort is not null && Ships) { await Site.LearnAsync(stop).ConfigureAwait(false); }
         await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
         await _fence.ShutOutAsync(stop).ConfigureAwait(false);
         ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
@@ -119,8 +121,9 @@ internal sealed partial class LogShard : IShippingShard
 
     private void OpenShipping(RedisDumps dumps)
     {
-        if (!Ships || IsFollowing) { BackupShipping.DeleteCopies(_options); }
-        if (Cohort is not null) { CohortLead.DeleteCopies(_options); }
+        // Who follows sends none; where nothing is shipped they would lie there for ever.
+        if (!Ships || IsFollowing) { BackupSeeding.DeleteCopies(BackupShipping.CopiesOf(_options)); }
+        if (Cohort is not null) { BackupSeeding.DeleteCopies(CohortLead.CopiesOf(_options)); }
         if (Ships) { _shipping = new(_options, Backups, _log, dumps, this, _report); }
     }
 

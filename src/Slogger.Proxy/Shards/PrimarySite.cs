@@ -41,7 +41,7 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report) : IPrima
 
     SiteEpoch IPrimaryShard.SiteEpoch => State.Epoch;
 
-    WorldPoint IPrimaryShard.RecordedCut => shard.Versions.RecordedCut;
+    WorldPoint IPrimaryShard.RecordedCut => shard.RecordedCut;
 
     WorldPoint IPrimaryShard.Watermark => shard.Watermark ?? default;
 

@@ -134,10 +134,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
             : await shard.Seat.TakeOverAsync(stop).ConfigureAwait(false);
         if (view is null)
         {
-            if (!shard.StepsDown(null))
-            {
-                throw new MetadataException($"shard {options.Shard} of cluster \"{options.Cluster}\" has been taken by another process");
-            }
+            shard.Membership.OnDeposed("");
             await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
             return;
         }

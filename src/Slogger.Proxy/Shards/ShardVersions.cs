@@ -1,4 +1,4 @@
-// The versions of a shard: performs what the ShardMachine (Core) decides, and publishes the recorded cut.
+// The versions of a shard: performs what the ShardMachine (Core) decides.
 //
 // Threads. The machine is called by the front end's loop (ticks, answers to markers), by the recorder (what SQL holds), by the control
 // task, and by those that make versions durable (LogShard: the replication link's thread and the syncing thread; BgsaveShard: the saving
@@ -16,7 +16,7 @@ using Slogger.Metadata;
 
 namespace Slogger.Proxy.Shards;
 
-/// <summary>The machine, its effects, its clock, and the cut that is published. Any thread, if nothing else is said.</summary>
+/// <summary>The machine, its effects and its clock. Any thread, if nothing else is said.</summary>
 /// <param name="shard">Whose; its store performs the effects that concern a store.</param>
 /// <param name="dataDirectory">Where the clock is noted.</param>
 /// <param name="time">The machine's clocks.</param>
@@ -27,11 +27,6 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
 
     private readonly ShardClock _clock = new(dataDirectory, time);
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
-    private readonly Lock _cutLock = new();
-    private WorldPoint _recordedCut;            // under _cutLock
-    private long _committed;                    // any thread
-    private long _durable;                      // any thread
-    private long _worldLine;                    // any thread
     private int _changedElsewhere;              // any thread
     private volatile bool _isAttached;
     private Marker _pendingMarker;
@@ -52,30 +47,8 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     /// <summary>Completes when the last version is committed.</summary>
     public Task Stopped => _stopped.Task;
 
-    // ---- What is published ----
-
-    /// <summary>The current world-line.</summary>
-    public long WorldLine => Volatile.Read(ref _worldLine);
-
-    /// <summary>The last version that is committed.</summary>
-    public long CommittedVersion => Volatile.Read(ref _committed);
-
-    /// <summary>The last version that is durable here.</summary>
-    public long DurableVersion => Volatile.Read(ref _durable);
-
-    /// <summary>The recorded cut.</summary>
-    public WorldPoint RecordedCut
-    {
-        get
-        {
-            lock (_cutLock) { return _recordedCut; }
-        }
-
-        private set
-        {
-            lock (_cutLock) { _recordedCut = value; }
-        }
-    }
+    /// <summary>What is said of them to whoever asks.</summary>
+    public PublishedVersions Published { get; } = new();
 
     /// <summary>The open version; 0 before there is one.</summary>
     public long OpenVersion
@@ -86,23 +59,11 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         }
     }
 
-    /// <summary>The world-line in which the shard is, before it has a cut.</summary>
-    public void EnterWorldLine(WorldLine line) => Volatile.Write(ref _worldLine, line.Number);
-
     /// <summary>The store that follows stands at the end of this version, which readers see.</summary>
     public void OnApplied(WorldPoint point)
     {
-        Volatile.Write(ref _worldLine, point.WorldLine.Number);
-        Volatile.Write(ref _committed, point.Version.Number);
-        RecordedCut = point;
+        Published.Commit(point);
         shard.Access.WakeWaiting();
-    }
-
-    private void PublishCut()
-    {
-        WorldPoint cut = RecordedCut;
-        Volatile.Write(ref _worldLine, cut.WorldLine.Number);
-        Volatile.Write(ref _committed, cut.Version.Number);
     }
 
     // ---- The clock ----
@@ -129,7 +90,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     public void TakeOver(Boundary final)
     {
         lock (Lock) { _clock.Resume(final.Time); }
-        EnterWorldLine(final.WorldLine);
+        Published.Enter(final.WorldLine);
     }
 
     /// <summary>Notes the clock, at most about once a second.</summary>
@@ -277,7 +238,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     // ---- Who waits for a commit: others than clients do, too ----
 
     /// <summary>Whether somebody here does.</summary>
-    public bool IsCommitAwaited => shard.Site.HoldsAll || AwaitedVersion.Number > CommittedVersion;
+    public bool IsCommitAwaited => shard.Site.HoldsAll || AwaitedVersion.Number > Published.CommittedVersion;
 
     /// <summary>For which version.</summary>
     public VersionNumber AwaitedVersion => shard.Site.HoldsAll ? new(OpenVersion) : shard.Access.Loop is { } loop
@@ -336,8 +297,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
                     shard.Cuts!.Recorder.Record(effect.Claim);
                     break;
                 case ShardEffectKind.Committed:
-                    RecordedCut = effect.Point;
-                    PublishCut();
+                    Published.Commit(effect.Point);
                     shard.OnCommitted(effect.Point);
                     shard.Moves.OnCut(effect.Point);
                     shard.Access.WakeWaiting();
@@ -353,7 +313,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         Effects.Clear();
         if (Machine is { } machine)
         {
-            Volatile.Write(ref _durable, machine.Durable.Version.Number);
+            Published.Keep(machine.Durable.Version);
             shard.Access.WakeReplies(shard.SettledVersion);
         }
         return marker;
@@ -476,8 +436,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
                 {
                     IsClean = shard.Membership.IsJoining, GridValidUntilUs = grid.ValidUntilUs,
                 });
-                RecordedCut = new(start.WorldLine, cut.Version);
-                PublishCut();
+                Published.Commit(new(start.WorldLine, cut.Version));
             }
             else if (start.WorldLine > Machine.WorldLine)
             {

@@ -72,7 +72,7 @@ internal abstract partial class VersionedShard
             // What is kept has passed the test of its epochs.
             Seat.NoteIdentity(_options.DataDirectory);
             Versions.ResumeClock(closed);
-            Versions.EnterWorldLine(Seat.WorldLineAtStart);
+            Versions.Published.Enter(Seat.WorldLineAtStart);
             if (follows)
             {
                 await FollowAsync(stop).ConfigureAwait(false);

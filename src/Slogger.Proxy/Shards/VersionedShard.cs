@@ -124,24 +124,24 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     /// <summary>The cohort, as clients are told of it; null: there is none.</summary>
     internal virtual ICohortPort? CohortPort => null;
 
-    public long WorldLine => Versions.WorldLine;
+    public long WorldLine => Versions.Published.WorldLine;
 
     public long OpenVersion => Versions.OpenVersion;
 
-    public long CommittedVersion => Versions.CommittedVersion;
+    public long CommittedVersion => Versions.Published.CommittedVersion;
 
     /// <inheritdoc />
     public bool HoldsReplies => _options.Replies == ReplyTiming.Committed;
 
     /// <summary>What a shard alone has durable it keeps. Among others it goes back with them to a recorded cut. A store that follows shows
     /// what is durable.</summary>
-    public long SettledVersion => IsFollowing ? long.MaxValue : Seat.HasPeers ? CommittedVersion : Versions.DurableVersion;
+    public long SettledVersion => IsFollowing ? long.MaxValue : Seat.HasPeers ? CommittedVersion : Versions.Published.DurableVersion;
 
     /// <inheritdoc />
     public virtual bool MaySpeak => true;
 
     /// <summary>The recorded cut. Any thread.</summary>
-    public WorldPoint RecordedCut => Versions.RecordedCut;
+    public WorldPoint RecordedCut => Versions.Published.RecordedCut;
 
     /// <inheritdoc />
     public virtual bool MayTell => !Lifetime.IsBroken;

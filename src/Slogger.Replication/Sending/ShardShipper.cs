@@ -59,14 +59,12 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
         _flow = new(options);
         _pieces = new(log);
-        LogIndex end = log.DurableEnd;
-        _machine = listener.IsFollower
-            ? new(stream, self, log.History, log.Branches, log.StartOffset, end, listener.RecordedCut, options)
-            {
-                First = log.Lines.Begins[0], Committed = listener.Durable(log),
-            }
-            : new(stream, self, log.History, BranchesUpTo(listener.Durable(log)), log.StartOffset, listener.Durable(log), listener.RecordedCut,
-                options);
+        LogIndex end = LogIndex.Min(log.DurableEnd, listener.Ready(log));
+        _machine = new(stream, self, log.History, log.Branches.Where(b => b.Line <= end.Line), log.StartOffset, end, listener.RecordedCut,
+            options)
+        {
+            First = listener.IsFollower ? log.Lines.Begins[0] : default, Committed = LogIndex.Min(listener.Durable(log), end),
+        };
         _running = Task.Run(RunAsync);
     }
 
@@ -305,15 +303,16 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         }
         while (end.Line != synced.Line);
         end = LogIndex.Min(end, _listener.Ready(_log));
-        foreach (LogBranch branch in BranchesUpTo(end)) { _machine.Branched(branch); }
+        foreach (LogBranch branch in _log.Branches)
+        {
+            if (branch.Line <= end.Line) { _machine.Branched(branch); }
+        }
         _machine.Appended(end);
         _machine.Synced(LogIndex.Min(_listener.Durable(_log), end));
         _machine.CutRecorded(cut);
         _machine.HeardUs = _listener.IsCurrent ? heardUs : 0;
         _machine.Admits = _listener.Admits;
     }
-
-    private IEnumerable<LogBranch> BranchesUpTo(LogIndex end) => _log.Branches.Where(b => b.Line <= end.Line);
 
     private async ValueTask<bool> PerformAsync(IShipLink link)
     {

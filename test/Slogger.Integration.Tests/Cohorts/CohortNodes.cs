@@ -160,6 +160,22 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         }
     }
 
+    /// <summary>Asks a node, also one that follows. Null: it does not answer.</summary>
+    public async Task<RespValue?> AskAsync(int node, params string[] request)
+    {
+        try
+        {
+            using RespClient client = await ConnectAsync(node);
+            // One that follows would send us to its leader.
+            await client.CallAsync("READONLY");
+            return await client.CallAsync(request);
+        }
+        catch (Exception e) when (e is ConnectionLostException or TimeoutException)
+        {
+            return null;
+        }
+    }
+
     /// <summary>Writes many, all of which are answered.</summary>
     public async Task FillAsync(int leader, string prefix, int count)
     {

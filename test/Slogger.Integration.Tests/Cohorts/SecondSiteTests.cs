@@ -58,6 +58,9 @@ public sealed class SecondSiteTests
                 for (int i = 0; i < CohortNodes.Count; i++) { leads |= await nodes.InfoAsync(i, "node_role") == "leads"; }
                 return !leads && nodes.HasExited(third);
             });
+            await nodes.StartAsync(third);
+            await nodes.EventuallyAsync("a node that starts ends", () => Task.FromResult(nodes.HasExited(third)));
+            Assert.True(nodes.HasSaid(third, "another site has taken over cluster"), "it has another reason");
             foreach (string prefix in (string[])["one", "two", "three"]) { await HasAllAsync(nodes, backup, prefix); }
             using RespClient client = await backup.ConnectAsync();
             Assert.Equal("+OK", (await client.CallAsync("SET", "of-the-backup", "1")).Compact);

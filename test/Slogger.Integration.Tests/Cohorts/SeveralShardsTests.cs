@@ -91,9 +91,9 @@ public sealed class SeveralShardsTests(ITestOutputHelper output)
         {
             int node = (leader + i) % CohortNodes.Count;
             await nodes.EventuallyAsync($"node {CohortNodes.NameOf(node)} has what came after", async () =>
-                (await AtAsync(nodes, node, "GET", Here + "after"))?.Compact == "$1");
+                (await nodes.AskAsync(node, "GET", Here + "after"))?.Compact == "$1");
             Assert.Empty(await nodes.MissingAsync(node, Here + "k", Keys));
-            string? own = (await AtAsync(nodes, node, "LRANGE", Here + "list", "0", "-1"))?.Compact;
+            string? own = (await nodes.AskAsync(node, "LRANGE", Here + "list", "0", "-1"))?.Compact;
             Assert.Equal(list ??= own, own);
         }
     }
@@ -154,20 +154,6 @@ public sealed class SeveralShardsTests(ITestOutputHelper output)
     private static Task LedToAsync(CohortNodes nodes, RespClient client, int node) => nodes.EventuallyAsync(
         $"clients are led to node {CohortNodes.NameOf(node)}", async () =>
             (await client.CallAsync("GET", Here + "k:1")).Compact == $"-MOVED 3300 {nodes.Endpoint(node)}");
-
-    private static async Task<RespValue?> AtAsync(CohortNodes nodes, int node, params string[] request)
-    {
-        try
-        {
-            using RespClient client = await nodes.ConnectAsync(node);
-            await client.CallAsync("READONLY");
-            return await client.CallAsync(request);
-        }
-        catch (Exception e) when (e is ConnectionLostException or TimeoutException)
-        {
-            return null;
-        }
-    }
 
     private static string Text(int number) => number.ToString(CultureInfo.InvariantCulture);
 }
