@@ -363,30 +363,22 @@ internal sealed unsafe partial class Client
             PassRaw(upstream);
             return;
         }
-        string line = Encoding.UTF8.GetString(reply);
-        string Field(string name)
-        {
-            int at = line.IndexOf($" {name}=", StringComparison.Ordinal);
-            if (at < 0) { return ""; }
-            at += name.Length + 2;
-            int end = line.IndexOfAny([' ', '\n', '\r'], at);
-            return line[at..(end < 0 ? line.Length : end)];
-        }
-        if (int.TryParse(Field("db"), out int db)) { Db = upstream.Db = db; }
-        if (int.TryParse(Field("resp"), out int protocol)) { Protocol = upstream.Protocol = upstream.ReplyProtocol = protocol; }
-        string name = Field("name");
-        Name = upstream.Name = name.Length == 0 ? null : Encoding.UTF8.GetBytes(name);
+        if (ClientLine.Parse(reply) is not [var line]) { throw new InvalidDataException("Redis's reply to CLIENT INFO is not one line."); }
+        if (int.TryParse(line["db"], out int db)) { Db = upstream.Db = db; }
+        if (int.TryParse(line["resp"], out int protocol)) { Protocol = upstream.Protocol = upstream.ReplyProtocol = protocol; }
+        string name = line["name"];
+        Name = upstream.Name = name.Length == 0 ? null : Encoding.Latin1.GetBytes(name);
         _pins &= ~(Pins.Multi | Pins.Watch);
-        if (Field("user") is { Length: > 0 } user && (user != FrontEndLoop.DefaultUser || (_pins & Pins.Auth) != 0))
+        if (line.User is { Length: > 0 } user && (user != FrontEndLoop.DefaultUser || (_pins & Pins.Auth) != 0))
         {
             LogIn(upstream, user);
         }
-        if (Field("flags").Contains('t', StringComparison.Ordinal))
+        if (line["flags"].Contains('t', StringComparison.Ordinal))
         {
             _pins |= Pins.Tracking;
             upstream.MayInvalidate = true;
         }
-        if (Field("sub") is not ("0" or "") || Field("psub") is not ("0" or "") || Field("ssub") is not ("0" or ""))
+        if (line["sub"] is not ("0" or "") || line["psub"] is not ("0" or "") || line["ssub"] is not ("0" or ""))
         {
             PassRaw(upstream);
         }
@@ -510,7 +502,7 @@ internal sealed unsafe partial class Client
         Socket socket = _loop.Poller.Release(_channel);
         _sharing.Uncount();
         Dedicated?.Close("the client has gone");
-        _loop.Forget(this);
+        _loop.Clients.Forget(this);
         return socket;
     }
 

@@ -106,7 +106,7 @@ internal sealed unsafe partial class Client
             if ((_loop.Slots is not null || _loop.Replies.IsOn) && Dedicated is { InFlight: > 0 } dedicated) { dedicated.Linger(); }
             else { Dedicated?.Close("the client has gone"); }
         }
-        _loop.Forget(this);
+        _loop.Clients.Forget(this);
     }
 
     public void OnDedicatedClosed(Upstream upstream)

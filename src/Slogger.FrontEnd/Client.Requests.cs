@@ -121,7 +121,7 @@ internal sealed unsafe partial class Client
     private bool IsInputTaken()
     {
         if (!_longInput.IsDue(_input.Count)) { return true; }
-        _loop.LimitInputs();
+        _loop.Clients.LimitInputs();
         return !IsClosed;
     }
 
@@ -280,11 +280,11 @@ internal sealed unsafe partial class Client
         {
             try
             {
-                Dedicated = _sharing.User is null ? _loop.Spares.Take(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
+                Dedicated = _sharing.User is null ? _loop.Spares.Take(this) ?? new Upstream(_loop, this) : _loop.Upstreams.LogInAgain(this);
             }
             catch (System.Net.Sockets.SocketException e) when (e.SocketErrorCode == System.Net.Sockets.SocketError.WouldBlock)
             {
-                _loop.WarnOfFullQueue();
+                _loop.Upstreams.WarnOfFullQueue();
                 OnRefused("-ERR SLOGGER Redis has too many new connections to accept (tcp-backlog): try again\r\n"u8);
                 return null;
             }
@@ -352,43 +352,18 @@ internal sealed unsafe partial class Client
     // Rewrites the lines at the head of the input as arrays of bulk strings.
     private bool ConvertInline()
     {
-        var converted = new List<byte>();
-        byte* p = _input.Head, end = _input.Tail;
-        bool unbalanced = false;
-        while (p < end && *p != (byte)'*')
+        var requests = new List<byte>();
+        var input = new ReadOnlySpan<byte>(_input.Head, (int)_input.Count);
+        if (InlineLines.Convert(input, requests, out int consumed) is { } problem)
         {
-            var rest = new ReadOnlySpan<byte>(p, (int)(end - p));
-            int newline = rest.IndexOfAny((byte)'\n', (byte)0);
-            if (newline < 0 || rest[newline] == 0)
-            {
-                if (rest.Length <= CommandScanner.MaxLineBytes) { break; }
-                if (converted.Count > 0) { break; }
-                Refuse("ERR Protocol error: too big inline request", thenClose: true);
-                return false;
-            }
-            ReadOnlySpan<byte> line = rest[..newline];
-            if (line.Length > 0 && line[^1] == (byte)'\r') { line = line[..^1]; }
-            List<byte[]>? arguments = InlineRequest.Split(line);
-            if (arguments is null)
-            {
-                unbalanced = true;
-                break;
-            }
-            p += newline + 1;
-            if (arguments.Count == 0) { continue; }
-            RespText.AppendHeader(converted, '*', arguments.Count);
-            foreach (byte[] argument in arguments) { RespText.AppendBulk(converted, argument); }
-        }
-        nint consumed = (nint)(p - _input.Head);
-        if (consumed == 0)
-        {
-            if (unbalanced) { Refuse("ERR Protocol error: unbalanced quotes in request", thenClose: true); }
+            Refuse(problem, thenClose: true);
             return false;
         }
-        var old = new ReadOnlySpan<byte>(p, (int)(end - p)).ToArray();
+        if (consumed == 0) { return false; }
+        byte[] rest = input[consumed..].ToArray();
         _input.Clear(ReadBytes);
-        _input.Append(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(converted));
-        _input.Append(old);
+        _input.Append(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(requests));
+        _input.Append(rest);
         return true;
     }
 

@@ -452,7 +452,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         if (_pins == Pins.Auth && Shared is not null && Dedicated is { InFlight: 0 } own && _loop.Settings.IdleTimeoutSeconds > 0 &&
             now - own.LastUsedMicroseconds > _loop.Settings.IdleTimeoutSeconds * 500_000)
         {
-            _loop.KeepAlive(own);
+            _loop.Upstreams.KeepAlive(own);
         }
         if (_input.Count == 0 && _input.Capacity > 0) { _input.Free(); }
     }

@@ -17,6 +17,9 @@ internal sealed class ClientLine(string text)
 
     public string Address => this["addr"];
 
+    /// <summary>As clients name it, in UTF-8; empty where Redis does not tell.</summary>
+    public string User => Encoding.UTF8.GetString(Encoding.Latin1.GetBytes(this["user"]));
+
     public ClientType Type => this["flags"] switch
     {
         var flags when flags.Contains('M', StringComparison.Ordinal) => ClientType.Master,

@@ -121,7 +121,7 @@ internal static class ClientListCommands
                 foreach (long id in ids)
                 {
                     if (shown.Find(l => l.Id == id) is { } line) { chosen.Add(line); }
-                    else if (id >= Client.FirstVirtualId && self.Loop.Find(id) is { } client)
+                    else if (id >= Client.FirstVirtualId && self.Loop.Clients.Find(id) is { } client)
                     {
                         ClientLine? own = shown.Find(l => self.Loop.Directory.IsOwn(l, out Client? its) && its == client);
                         own ??= client.Identity.MakeLine(shared);

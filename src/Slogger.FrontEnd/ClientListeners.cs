@@ -26,7 +26,7 @@ internal sealed class ClientListeners(FrontEndLoop loop) : IChannelOwner
         {
             try
             {
-                loop.Admit(channel.Socket.Accept());
+                loop.Clients.Admit(channel.Socket.Accept());
             }
             catch (SocketException e) when (e.SocketErrorCode is SocketError.WouldBlock or SocketError.ConnectionReset
                 or SocketError.ConnectionAborted)

@@ -111,7 +111,7 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
         {
             loop.Shard.Warn($"{loop.OutputBytes >> 20} MB of replies wait for slow clients: the slowest is closed (see "
                 + "--output-memory-limit)");
-            loop.CloseSlowest();
+            loop.Clients.CloseSlowest();
         }
         return !client.IsClosed;
     }

@@ -1,8 +1,6 @@
 // A connection to Redis is used when Redis has answered on it and the shard has proved, after that, that it is still this process's:
-// whoever
-// takes the shard later closes the connection (Stores/StoreFence). Until then what is meant for it waits in its send buffer. Connections
-// that
-// come while a proof is under way are proved together by the next.
+// whoever takes the shard later closes the connection (Stores/StoreFence). Until then what is meant for it waits in its send buffer.
+// Connections that come while a proof is under way are proved together by the next.
 namespace Slogger.FrontEnd;
 
 /// <summary>New connections to Redis that wait for the proof that the shard is this process's. The loop's thread.</summary>

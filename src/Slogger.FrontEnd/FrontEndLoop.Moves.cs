@@ -18,7 +18,7 @@ internal sealed unsafe partial class FrontEndLoop
         UseSlots(view, commands);
         if (Shared is { } shared) { withholding.Await(shared); }
         if (Sharing.Retiring is { } retiring) { withholding.Await(retiring); }
-        foreach (Upstream lingering in Lingering) { withholding.AwaitEnd(lingering); }
+        foreach (Upstream lingering in Upstreams.Lingering) { withholding.AwaitEnd(lingering); }
         foreach (Client client in Clients)
         {
             if (!client.HoldsUp(Slots!, out bool mustEnd)) { continue; }

@@ -27,14 +27,9 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     private readonly List<Upstream> _heldReads = [];
     private readonly List<Client> _resuming = [];
     private readonly List<Client> _resumingNow = [];
-    private readonly List<Upstream> _releasing = [];
     private readonly ClientListeners _listeners;
-    private readonly ConnectionAdmission _admission;
-    private readonly ViewQueue _views;
     private readonly QuietMoment _quiet;
     private long _nextHousekeeping;
-    private long _nextFullQueueWarning;
-    private long _nextClientId;
     private volatile bool _isHalted;
 
     public FrontEndLoop(IPoller poller, IStoreConnector store, IShardPort shard, FrontEndLimits limits)
@@ -47,6 +42,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         News = Cohort is null ? null : new(this, Cohort);
         Gate = new VersionGate(new() { IsVersioned = shard.IsVersioned, IsPunctual = shard.IsPunctual });
         Boundary = new VersionBoundary(this, shard, Gate);
+        Clients = new(this);
+        Upstreams = new(this);
         Sharing = new(this);
         Probe = new(this);
         Spares = new(this);
@@ -59,8 +56,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Waits = new(this);
         Replies = new(this);
         _listeners = new(this);
-        _admission = new(this);
-        _views = new(this);
+        Views = new(this);
         _quiet = new(this);
         Held = new(this);
         ReceiveBuffer = (byte*)NativeMemory.AlignedAlloc(ReceiveBufferBytes, 4096);
@@ -93,15 +89,21 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     // ---- The parts ----
 
+    public ConnectedClients Clients { get; }
+
     /// <summary>Decides about the boundary between two versions.</summary>
     public VersionGate Gate { get; }
 
     /// <summary>Performs what the gate decides.</summary>
     public VersionBoundary Boundary { get; }
 
+    public Upstreams Upstreams { get; }
+
     public SharedUpstream Sharing { get; }
 
     public SharingProbe Probe { get; }
+
+    public ViewQueue Views { get; }
 
     public SpareUpstreams Spares { get; }
 
@@ -126,14 +128,6 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     /// <summary>Memory to receive into, valid until the next receive.</summary>
     public byte* ReceiveBuffer { get; }
-
-    /// <summary>Dedicated upstreams that have written something which waits for a version's boundary.</summary>
-    public List<Upstream> HeldUpstreams { get; } = [];
-
-    /// <summary>Connections of clients that have gone with something under way: until Redis has hung up it may yet be executed.</summary>
-    public HashSet<Upstream> Lingering { get; } = [];
-
-    public HashSet<Client> Clients { get; } = [];
 
     public List<(int Offset, int Length)> Arguments { get; } = [];
 
@@ -231,7 +225,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             _readableShared.Clear();
             if (Poller.Local.Any) { DoLocal(); }
             if (_heldReads.Count > 0 && Now >= Gate.RepliesHeldUntilUs) { ReleaseReads(); }
-            _views.ReadGranted();
+            Views.ReadGranted();
             Sharing.WakeIfQuiet();
             while (_posted.TryDequeue(out Action? action)) { action(); }
             Boundary.Turn(Now);
@@ -239,7 +233,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             if (Waits.HoldsBatches) { Waits.CheckBatches(); }
             if (_withholdings.Count > 0) { CheckWithholdings(); }
             Resume();
-            _views.Turn();
+            Views.Turn();
             if (Now >= _nextHousekeeping) { Housekeeping(); }
             Flush();
             Replies.Turn();
@@ -328,65 +322,6 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     /// <summary>Listens on a socket that is bound and listening.</summary>
     public void Listen(Socket socket) => _listeners.Add(socket);
 
-    /// <summary>Takes a connected socket as a client.</summary>
-    /// <param name="socket">The connection, or the clear end of one over TLS.</param>
-    /// <param name="told">Of one over TLS where commits may be told for a time only.</param>
-    /// <param name="peer">The other end's address, where the socket does not know it.</param>
-    /// <param name="local">Its own.</param>
-    public void Admit(Socket socket, ToldCommits? told = null, EndPoint? peer = null, EndPoint? local = null)
-    {
-        if (socket.ProtocolType == ProtocolType.Tcp)
-        {
-            socket.NoDelay = true;
-            socket.SetSocketOption(SocketOptionLevel.Socket, SocketOptionName.KeepAlive, true);
-        }
-        Channel channel = Poller.Adopt(socket);
-        // What a new connection may do was found out a moment ago, or is found out before this one goes on.
-        bool known = Probe.IsFresh();
-        var client = new Client(this, channel, ++_nextClientId, known ? Shared : null, known, told);
-        channel.Owner = client;
-        if (peer is not null) { client.Identity.SetAddresses(peer, local); }
-        Clients.Add(client);
-        client.Start(refused: Clients.Count > Limits.MaxClients || Descriptors.AreScarce(socket));
-    }
-
-    public void Forget(Client client) => Clients.Remove(client);
-
-    /// <summary>The client with a <see cref="Client.VirtualId"/>.</summary>
-    public Client? Find(long virtualId)
-    {
-        foreach (Client client in Clients)
-        {
-            if (client.VirtualId == virtualId) { return client; }
-        }
-        return null;
-    }
-
-    /// <summary>How many clients have a dedicated upstream.</summary>
-    public int DedicatedCount { get; private set; }
-
-    /// <summary>Replies wait for too many slow clients: the slowest goes.</summary>
-    public void CloseSlowest()
-    {
-        Client? slowest = null;
-        foreach (Client client in Clients)
-        {
-            if (slowest is null || client.OutputBytes > slowest.OutputBytes) { slowest = client; }
-        }
-        slowest?.Close();
-    }
-
-    /// <summary>Closes those with the most of requests that have not come whole, while they are too much together.</summary>
-    public void LimitInputs()
-    {
-        while (Clients.Sum(static c => c.InputBytes) > Limits.TotalOutputBytes && Clients.MaxBy(static c => c.InputBytes) is { } largest)
-        {
-            Shard.Warn($"requests that have arrived only in part take more than {Limits.TotalOutputBytes >> 20} MB: client {largest.Id}, "
-                + $"with {largest.InputBytes >> 20} MB, is closed (see --output-memory-limit)");
-            largest.Close();
-        }
-    }
-
     // ---- Waiting clients ----
 
     /// <summary>A client waits for something that comes to be known in the loop.</summary>
@@ -413,7 +348,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 Facts.WaitFor(client);
                 break;
             case Waiting.View:
-                _views.WaitFor(client);
+                Views.WaitFor(client);
                 break;
         }
     }
@@ -463,22 +398,6 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     public void WakeFullClients() => Sharing.WakeWaiting();
 
-    public void ReleaseHeldUpstreams()
-    {
-        _releasing.AddRange(HeldUpstreams);
-        HeldUpstreams.Clear();
-        foreach (Upstream upstream in _releasing) { upstream.ReleaseHeld(); }
-        _releasing.Clear();
-    }
-
-    public void GiveUpExactness()
-    {
-        foreach (Client client in Clients)
-        {
-            if (client.Dedicated is { ExactInFlight: > 0 } upstream) { upstream.GiveUpExactness(); }
-        }
-    }
-
     // ---- What the shard says ----
 
     /// <summary>The store can be used: connects the shared upstream. Called when the shard opens, or would if it were not to end.</summary>
@@ -508,7 +427,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Shared?.Close(reason);
         Carrier.Close(reason);
         Sharing.Retiring?.Close(reason);
-        foreach (Upstream lingering in Lingering.ToArray()) { lingering.Close(reason); }
+        foreach (Upstream lingering in Upstreams.Lingering.ToArray()) { lingering.Close(reason); }
         foreach (Client client in Clients.ToArray()) { client.OnStoreLost(); }
     }
 
@@ -546,7 +465,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     {
         if (Shared is { } shared) { withholding.Await(shared); }
         if (Sharing.Retiring is { } retiring) { withholding.Await(retiring); }
-        foreach (Upstream lingering in Lingering) { withholding.AwaitEnd(lingering); }
+        foreach (Upstream lingering in Upstreams.Lingering) { withholding.AwaitEnd(lingering); }
         foreach (Client client in Clients)
         {
             if (!client.HoldsUp(Slots, out bool mustEnd)) { continue; }
@@ -556,112 +475,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         _withholdings.Add(withholding);
     }
 
-    // ---- What upstreams say ----
-
-    /// <summary>How many connections the front end has to Redis.</summary>
-    public int UpstreamCount => (Shared is null ? 0 : 1) + Spares.Count + Probe.Count + DedicatedCount;
-
-    /// <summary>Redis has answered on a new connection.</summary>
-    public void OnUpstreamAnswers(Upstream upstream) => _admission.OnAnswered(upstream);
-
-    /// <summary>A connection may be used.</summary>
-    public void OnUpstreamConnected(Upstream upstream)
-    {
-        Directory.OnConnected(upstream);
-        Probe.OnConnected(upstream);
-        if (upstream.IsSpare) { Spares.OnConnected(upstream); }
-        if (upstream.IsControl) { Carrier.OnControlConnected(upstream); }
-        upstream.Flush();
-    }
-
-    /// <summary>An upstream that was full has room again.</summary>
-    public void OnUpstreamDrained(Upstream upstream)
-    {
-        if (upstream.Exclusive is { } client)
-        {
-            if (client.WaitsForRoom) { ScheduleResume(client); }
-            return;
-        }
-        Sharing.WakeWaiting();
-    }
-
-    /// <summary>An upstream has another database or protocol, or was refused it.</summary>
-    public void OnViewChanged(Upstream upstream)
-    {
-        if (upstream.Exclusive is { } client) { client.OnView(refused: false); }
-        else if (upstream.IsSpare) { Spares.OnViewChanged(upstream); }
-        else if (upstream == Shared) { _views.OnChanged(upstream); }
-    }
-
-    /// <summary>The names of commands have come that were asked for on this upstream.</summary>
-    public void OnCommandNames(Upstream upstream, ReadOnlySpan<byte> reply)
-    {
-        Catalog.OnNames(reply);
-        Probe.OnCommandsLearnt(upstream);
-    }
-
-    /// <summary>A connection has ended.</summary>
-    public void OnUpstreamClosed(Upstream upstream, string reason)
-    {
-        Directory.Remove(upstream);
-        Lingering.Remove(upstream);
-        if (upstream.IsSpare)
-        {
-            Spares.Remove(upstream);
-            return;
-        }
-        if (Carrier.OnClosed(upstream, reason)) { return; }
-        if (upstream == Sharing.Retiring)
-        {
-            Sharing.OnRetiredClosed();
-            if (upstream.InFlight > 0) { Carrier.OnLost(upstream, reason); }
-            return;
-        }
-        if (Probe.OnClosed(upstream, reason) || upstream != Shared) { return; }
-        Sharing.OnClosed();
-        Probe.OnSharedClosed();
-        Catalog.Forget();
-        foreach (Client client in Clients) { client.OnSharedClosed(); }
-        Facts.GiveUp();
-        Sharing.WakeWaiting();
-        Carrier.OnLost(upstream, reason);
-        Probe.StartNow();
-    }
-
     /// <summary>Whether the proxy can log in as this user.</summary>
     public bool IsOwnUser(string user) => Store.Login.Length > 0 && Store.LoginUser == user;
-
-    /// <summary>A connection for a client that was kept through a recovery, and had logged in as the proxy's own user.</summary>
-    public Upstream LogInAgain(Client client)
-    {
-        var upstream = new Upstream(this, client);
-        CountInternal("auth");
-        upstream.Write(Store.Login);
-        upstream.Expect(null, 1, ReplyKind.OwnLogin);
-        return upstream;
-    }
-
-    /// <summary>A client's own connection is not used, because the client shares; Redis must not close it for that.</summary>
-    public void KeepAlive(Upstream upstream)
-    {
-        CountInternal("hello");
-        upstream.Write(InternalRequest.Nothing);
-        upstream.Expect(null, 1, ReplyKind.Dropped);
-        upstream.LastUsedMicroseconds = Now;
-        upstream.Flush();
-    }
-
-    private const long FullQueueWarningMicroseconds = 60_000_000;
-
-    /// <summary>The queue of Redis's Unix socket is full: a client that needs a connection of its own has been refused. Said once a
-    /// minute.</summary>
-    public void WarnOfFullQueue()
-    {
-        if (Now < _nextFullQueueWarning) { return; }
-        _nextFullQueueWarning = Now + FullQueueWarningMicroseconds;
-        Shard.Warn($"{Store} has more new connections to accept than its tcp-backlog, so clients that need connections of their own are "
-            + "refused: raise it");
-    }
 
     // ---- Housekeeping ----
 
@@ -669,12 +484,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     {
         _nextHousekeeping = Now + HousekeepingMicroseconds;
         _listeners.Retry();
-        DedicatedCount = 0;
-        foreach (Client client in Clients)
-        {
-            client.Housekeeping(Now);
-            if (client.Dedicated is not null) { DedicatedCount++; }
-        }
+        Clients.Housekeeping(Now);
         Probe.Housekeeping();
         News?.Look();
         Sharing.ResumeQuiet();
@@ -698,7 +508,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     {
         _listeners.Close();
         foreach (Client client in Clients.ToArray()) { client.Close(); }
-        foreach (Upstream lingering in Lingering.ToArray()) { lingering.Close("the proxy stops"); }
+        foreach (Upstream lingering in Upstreams.Lingering.ToArray()) { lingering.Close("the proxy stops"); }
         Shared?.Close("the proxy stops");
         Carrier.Close("the proxy stops");
     }

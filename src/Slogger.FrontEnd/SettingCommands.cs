@@ -85,7 +85,7 @@ internal static class SettingCommands
                 return $"ERR SLOGGER '{name}' is set by the proxy, which needs it to restore this Redis";
             }
             if (i + 1 < client.ArgumentCount && LockOutOf(client)
-                .OfSetting(name, client.TextOf(i + 1), client.Loop.UpstreamCount) is { } lockOut)
+                .OfSetting(name, client.TextOf(i + 1), client.Loop.Upstreams.Count) is { } lockOut)
             {
                 return lockOut;
             }

@@ -26,7 +26,7 @@ internal static class StatisticsCommands
         if (upstream is null) { return false; }
         bool addsSection = client.Loop.Gate.IsVersioned && (all || client.HasArgument("dpr"u8));
         client.SendRequest(upstream);
-        if (!(all || clients) || client.Loop.UpstreamCount > CensusConnectionsMax)
+        if (!(all || clients) || client.Loop.Upstreams.Count > CensusConnectionsMax)
         {
             client.ForwardWritten(upstream, addsSection ? OnInfoWithSection : OnInfo, barrier: true);
             return false;
@@ -110,7 +110,7 @@ internal static class StatisticsCommands
         if (connectedClients < 0)
         {
             long known = long.Parse(text.AsSpan(from, to - from), CultureInfo.InvariantCulture);
-            connectedClients = Math.Max(loop.Clients.Count, known - loop.UpstreamCount + loop.Clients.Count);
+            connectedClients = Math.Max(loop.Clients.Count, known - loop.Upstreams.Count + loop.Clients.Count);
         }
         return string.Concat(text.AsSpan(0, from), connectedClients.ToString(CultureInfo.InvariantCulture), text.AsSpan(to));
     }

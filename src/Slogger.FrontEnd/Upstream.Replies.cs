@@ -176,11 +176,11 @@ internal sealed unsafe partial class Upstream
                     continue;
                 }
             }
-            if (_head == _tail)
+            if (_expected.IsEmpty)
             {
                 throw new InvalidDataException("Redis sent a reply that nobody had asked for.");
             }
-            ref Expected e = ref _expected[_head & (_expected.Length - 1)];
+            ref Expected e = ref _expected.First;
             if (e.Kind == ReplyKind.Plain)
             {
                 // Where pushes may come between replies each reply is looked at by itself.
@@ -258,8 +258,8 @@ internal sealed unsafe partial class Upstream
         _answered++;
         e.Client = null;
         if (e.Handler is not null) { e.Handler = null; }
-        _head++;
-        if (_head == _tail) { _head = _tail = 0; _unanswered = 0; }
+        _expected.RemoveFirst();
+        if (_expected.IsEmpty) { _unanswered = 0; }
     }
 
     private void Handle(in Expected e, ReadOnlySpan<byte> reply)
@@ -286,7 +286,7 @@ internal sealed unsafe partial class Upstream
                     ViewError ??= reply.ToArray();
                 }
                 LearnReplyProtocol(reply);
-                if (ViewsInFlight == 0) { _loop.OnViewChanged(this); }
+                if (ViewsInFlight == 0) { _loop.Upstreams.OnViewChanged(this); }
                 return;
             case ReplyKind.Hello:
                 LearnReplyProtocol(reply);
@@ -298,7 +298,7 @@ internal sealed unsafe partial class Upstream
                 _loop.Carrier.OnControlReply(this, reply);
                 return;
             case ReplyKind.Answers:
-                _loop.OnUpstreamAnswers(this);
+                _loop.Upstreams.OnAnswers(this);
                 Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.Greeting:
@@ -325,7 +325,7 @@ internal sealed unsafe partial class Upstream
                 _loop.Catalog.OnCommands(reply);
                 return;
             case ReplyKind.CommandNames:
-                _loop.OnCommandNames(this, reply);
+                _loop.Upstreams.OnCommandNames(this, reply);
                 return;
             case ReplyKind.CommandCount:
                 _loop.Catalog.OnCount(reply);
@@ -358,7 +358,7 @@ internal sealed unsafe partial class Upstream
         (byte)'>' => true,
         (byte)'*' when ReplyProtocol == 3 => false,
         (byte)'*' => IsSubscribed
-            || (_head != _tail && _expected[_head & (_expected.Length - 1)].Kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe),
+            || (!_expected.IsEmpty && _expected.First.Kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe),
         (byte)'+' => IsMonitor,
         _ => false,
     };
@@ -456,8 +456,8 @@ internal sealed unsafe partial class Upstream
         else if (name[0] == (byte)'p') { Patterns = count - Channels; }
         else { Channels = count - Patterns; }
 
-        if (_head == _tail) { return; }
-        ref Expected e = ref _expected[_head & (_expected.Length - 1)];
+        if (_expected.IsEmpty) { return; }
+        ref Expected e = ref _expected.First;
         if (e.Kind is not (ReplyKind.Subscribe or ReplyKind.Unsubscribe)) { return; }
         bool isUn = name.StartsWith("un"u8) || name.StartsWith("pun"u8) || name.StartsWith("sun"u8);
         if (isUn != (e.Kind == ReplyKind.Unsubscribe)) { return; }

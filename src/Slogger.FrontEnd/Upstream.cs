@@ -14,8 +14,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
 {
     private const int OutKeepBytes = 1 << 16;
     private readonly FrontEndLoop _loop;
-    private Expected[] _expected = new Expected[8];
-    private int _head, _tail;
+    private ExpectedQueue _expected = new();
     private NativeBuffer _out;
 
     // What was written while a version boundary is on its way: sent after it.
@@ -77,7 +76,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     public byte[]? Name { get; set; }
 
     /// <summary>Entries not yet answered.</summary>
-    public int InFlight => _tail - _head;
+    public int InFlight => _expected.Count;
 
     /// <summary>A place behind all that has been given to it; see <see cref="HasAnswered"/>.</summary>
     public long Mark => _answered + InFlight;
@@ -172,7 +171,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         if (Exclusive is not null && _loop.Gate.HoldsDedicated && (_held.Count > 0 || _loop.Gate.HoldsInexact || !(inexact
             || BlockingInFlight > 0)))
         {
-            if (_held.Count == 0) { _loop.HeldUpstreams.Add(this); }
+            if (_held.Count == 0) { _loop.Upstreams.Held.Add(this); }
             _loop.Gate.NoteHeld();
             _held.Append(bytes, count);
             return;
@@ -209,8 +208,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Expect(Client? client, int count, ReplyKind kind, bool blocking = false, bool inexact = false, ReplyBasis basis = default)
     {
-        if (_tail - _head == _expected.Length) { Grow(); }
-        ref Expected e = ref _expected[_tail++ & (_expected.Length - 1)];
+        ref Expected e = ref _expected.Add();
         e.Client = client;
         e.Count = count;
         e.Kind = kind;
@@ -255,7 +253,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         bool inexact = false, ReplyBasis basis = default)
     {
         Expect(client, count, kind, blocking, inexact, basis);
-        _expected[(_tail - 1) & (_expected.Length - 1)].Handler = handler;
+        _expected.Last.Handler = handler;
     }
 
     /// <summary>The connection was reset: it is like a new one.</summary>
@@ -274,7 +272,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     {
         // Refused, and answered, before its end.
         if (InFlight == 0) { return; }
-        ref Expected e = ref _expected[(_tail - 1) & (_expected.Length - 1)];
+        ref Expected e = ref _expected.Last;
         e.Version = _loop.Gate.OpenForDedicated.Number;
         if (BlockingInFlight == 0)
         {
@@ -288,7 +286,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     public void ExpectStreaming(Client client)
     {
         Expect(null, 1, ReplyKind.Plain, inexact: true);
-        _expected[(_tail - 1) & (_expected.Length - 1)].Client = client;
+        _expected.Last.Client = client;
     }
 
     // A boundary that waits for what is in flight must not wait for what waits for it.
@@ -309,9 +307,9 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     public void GiveUpExactness()
     {
         _loop.Gate.ExactInFlight -= ExactInFlight;
-        for (int i = _head; i < _tail; i++)
+        for (int i = 0; i < _expected.Count; i++)
         {
-            ref Expected e = ref _expected[i & (_expected.Length - 1)];
+            ref Expected e = ref _expected[i];
             if (!e.Inexact)
             {
                 e.Inexact = true;
@@ -347,7 +345,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         _held.Clear(OutKeepBytes);
         if (IsClosed) { return; }
         EndIfSent();
-        _loop.OnUpstreamDrained(this);
+        _loop.Upstreams.OnDrained(this);
     }
 
     /// <summary>Sends what is waiting to be sent.</summary>
@@ -377,7 +375,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
             _loop.Poller.Watch(Channel, read: WantsRead, write: false);
         }
         EndIfSent();
-        _loop.OnUpstreamDrained(this);
+        _loop.Upstreams.OnDrained(this);
     }
 
     // What was expected when it could not be sent yet is at the store only from here on.
@@ -406,7 +404,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         _out.Clear(OutKeepBytes);
         _held.Clear(OutKeepBytes);
         _heldExact = 0;
-        _loop.Lingering.Add(this);
+        _loop.Upstreams.Lingering.Add(this);
         EndInput();
         UpdateReading();
     }
@@ -493,7 +491,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     {
         if (IsClosed) { return; }
         _connected = true;
-        _loop.OnUpstreamConnected(this);
+        _loop.Upstreams.OnConnected(this);
         if (!IsClosed) { Flush(); }
     }
 
@@ -510,11 +508,11 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         _held.Free();
         _capture.Free();
         _rest.Free();
-        _loop.OnUpstreamClosed(this, reason);
-        int head = _head, tail = _tail;
-        for (int i = head; i < tail; i++)
+        _loop.Upstreams.OnClosed(this, reason);
+        int count = _expected.Count;
+        for (int i = 0; i < count; i++)
         {
-            ref Expected e = ref _expected[i & (_expected.Length - 1)];
+            ref Expected e = ref _expected[i];
             Client? client = e.Client;
             e.Client = null;
             if (e.IsWriting) { _loop.Replies.OnWritten(); }
@@ -522,17 +520,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
             if (e.Kind == ReplyKind.Unlogged) { client?.UnloggedChange?.OnLost(); }
             client?.OnReplyLost(Math.Max(1, e.Kind == ReplyKind.Plain ? e.Count : 1), e.Kind);
         }
-        _head = _tail;
+        _expected.Clear();
         Exclusive?.OnDedicatedClosed(this);
-    }
-
-    private void Grow()
-    {
-        var larger = new Expected[_expected.Length * 2];
-        for (int i = _head; i < _tail; i++)
-        {
-            larger[i & (larger.Length - 1)] = _expected[i & (_expected.Length - 1)];
-        }
-        _expected = larger;
     }
 }

@@ -124,7 +124,7 @@ internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, 
                     Close(step);
                     break;
                 case GateStepKind.GiveUpExactness:
-                    loop.GiveUpExactness();
+                    loop.Upstreams.GiveUpExactness();
                     break;
                 case GateStepKind.SendMarker:
                     loop.SendMarker(_marker.Command);
@@ -137,7 +137,7 @@ internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, 
                     gate.HoldReplies(FrontEndLoop.Microseconds(), wait);
                     break;
                 case GateStepKind.Release:
-                    loop.ReleaseHeldUpstreams();
+                    loop.Upstreams.ReleaseHeld();
                     loop.WakeFullClients();
                     break;
                 case GateStepKind.Resume:

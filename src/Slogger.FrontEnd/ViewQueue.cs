@@ -1,6 +1,5 @@
 // Clients that wait until the shared upstream has their database and protocol. One view comes after the other: each change is a round
-// trip, in
-// which those who want it gather.
+// trip, in which those who want it gather.
 namespace Slogger.FrontEnd;
 
 /// <summary>Changes the shared upstream's view for those who wait for it. The loop's thread.</summary>

@@ -123,7 +123,7 @@ public static class ProxyHost
             versioned?.Attach(loop);
             await using TlsListener? tlsListener = tls is not null
                 ? new TlsListener(tlsSockets, tls, options.MaxClients,
-                (clear, told, peer, local) => loop.Post(() => loop.Admit(clear, told, peer, local)),
+                (clear, told, peer, local) => loop.Post(() => loop.Clients.Admit(clear, told, peer, local)),
                     options.Site.Lease is null ? null : () => versioned?.MayTell != false, log.Warn)
                 : null;
             using IDisposable? changes = live?.Add(TakeUp);

@@ -49,7 +49,7 @@ internal sealed class PassThroughShard(ServeOptions options, ILogger log) : ISha
         $"cluster:{options.Cluster}",
         $"shard:{options.Shard}",
         string.Create(CultureInfo.InvariantCulture, $"clients:{loop.Clients.Count}"),
-        string.Create(CultureInfo.InvariantCulture, $"clients_dedicated:{loop.DedicatedCount}"),
+        string.Create(CultureInfo.InvariantCulture, $"clients_dedicated:{loop.Clients.DedicatedCount}"),
         string.Create(CultureInfo.InvariantCulture, $"ops_per_sec:{_rate.PerSecond(loop.Forwarded)}"),
         $"store:{loop.Store}",
         $"store_state:{(loop.CanSendMarker || loop.Probe.NeedsPassword ? "serving" : "unreachable")}",

@@ -93,7 +93,7 @@ internal sealed class ShardInfo(VersionedShard shard, ServeOptions options)
     private void AppendClients(Action<string, object> line, FrontEndLoop loop)
     {
         line("clients", loop.Clients.Count);
-        line("clients_dedicated", loop.DedicatedCount);
+        line("clients_dedicated", loop.Clients.DedicatedCount);
         line("ops_per_sec", _rate.PerSecond(loop.Forwarded));
     }
 
