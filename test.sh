@@ -68,6 +68,7 @@ trap interrupted INT TERM HUP
 report_and_exit() {
   local skipped_text=""
   [ "$skipped" -gt 0 ] && skipped_text=", $skipped skipped"
+  [ -s "$work/out/failures" ] && echo "failed:" && cat "$work/out/failures"
   finish
   echo "total time $((SECONDS - started)) s"
   echo "$passed passed, $failed failed$skipped_text"
@@ -157,6 +158,8 @@ compile_ahead() {
   local begun=$SECONDS
   local settings=(-p:UseCurrentRuntimeIdentifier=true -p:AppendRuntimeIdentifierToOutputPath=false -p:SelfContained=false
     -p:PublishReadyToRun=true --nologo -v q --disable-build-servers)
+  # What an earlier run compiled may be for another framework: a proxy with such code aborts at its start.
+  rm -rf src/Slogger.Cli/obj/Release/net10.0/R2R
   if {
     timeout -k 10 "$(remaining)" dotnet restore src/Slogger.Cli "${settings[@]}" &&
       timeout -k 10 "$(remaining)" dotnet publish src/Slogger.Cli -c Release --no-build "${settings[@]}" \
@@ -195,6 +198,20 @@ run_project() {
 
 attribute() { sed -n "s/.*<assembly [^>]*[[:space:]]$2=\"\([0-9]*\)\".*/\1/p" "$1" | head -n 1; }
 
+# Of each failure the first and the last lines: between them are the logs of its processes. Of a crash, which names no test, the end.
+excerpts() {
+  awk '
+    function show(from, to) { for (; from <= to; from++) print text[from] }
+    function end_failure() {
+      if (n <= 90) { show(1, n) } else { show(1, 25); print "      ... " n - 85 " lines ..."; show(n - 59, n) }
+      n = 0
+    }
+    / \[FAIL\]$/ { if (failures++) { end_failure() }; n = 0 }
+    /^  Finished: / && failures { end_failure(); ended = 1 }
+    !ended { text[++n] = $0 }
+    END { if (!ended) { show(n > 90 ? n - 89 : 1, n) } }'
+}
+
 # Adds a project's result to the sums. Without a complete result file the process crashed: one failure.
 count_project() {
   local name=$1 code seconds p=0 f=0 s=0 e=0 note=""
@@ -215,8 +232,9 @@ count_project() {
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' "$name" "$p" "$f" "$s" "$seconds" "$note"
   if [ "$f" -gt 0 ]; then
-    echo "---- output of $name (the end, without frames of the test framework)"
-    grep -vE '^ +at (Xunit|System)\.' "$work/out/$name.log" | cut -c 1-240 | tail -n 200
+    grep -o '[^ ].*\[FAIL\]$' "$work/out/$name.log" >>"$work/out/failures" || echo "$name$note" >>"$work/out/failures"
+    echo "---- output of $name (beginning and end of each failure, without frames of the test framework)"
+    grep -vE '^ +at (Xunit|System)\.' "$work/out/$name.log" | cut -c 1-240 | excerpts
     echo "----"
   fi
 }
@@ -260,6 +278,7 @@ count_external() {
     f=1 note=" (no result: exit code $code)"
   fi
   [ "$code" -ne 0 ] && [ "$f" -eq 0 ] && f=1 note=" (exit code $code)"
+  [ "$f" -gt 0 ] && echo "External$note" >>"$work/out/failures"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' External "$p" "$f" "$s" "$(cat "$work/out/External.seconds")" "$note"
 }

@@ -6,7 +6,7 @@ namespace Slogger.Integration.Tests.Documents;
 /// <summary>Runs pages.</summary>
 public sealed class DocumentCommandTests
 {
-    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(6);
+    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(12);
 
     private static readonly string[] s_marks = ["sh", "text", "console", "conf", "csharp", "json", "xml", "python"];
 
