@@ -8,8 +8,7 @@ using Slogger.Core.WorldLines;
 namespace Slogger.FrontEnd;
 
 /// <summary>Handlers of the proxy's questions and of WAITAOF. Where the proxy answers by itself Redis is sent a PING, behind all that the
-/// client
-/// has sent before: without the right to do anything its error is the answer.</summary>
+/// client has sent before: without the right to do anything its error is the answer.</summary>
 internal static class CommitCommands
 {
     private const string BadTimeout = "ERR timeout is not an integer or out of range";
@@ -76,8 +75,15 @@ internal static class CommitCommands
             return;
         }
         c.UsesDpr = true;
-        answer(c);
+        AnswerOwn(c, answer);
     });
+
+    // What the proxy says by itself waits for no lease: Redis has said nothing but that the client may ask.
+    private static void AnswerOwn(Client client, Action<Client> answer)
+    {
+        client.Loop.Replies.End();
+        answer(client);
+    }
 
     private static void AnswerCut(Client client, WorldPoint cut) =>
         client.Answer(RespText.Integers(cut.WorldLine.Number, cut.Version.Number));
@@ -184,7 +190,7 @@ internal static class CommitCommands
 
     private static bool WaitAof(Client client, AofWait wait) => client.ForwardProbe(counts: true, then: (c, _, failed, reply) =>
     {
-        if (failed) { c.Answer(reply); } else { wait.Begin(c); }
+        if (failed) { c.Answer(reply); } else { AnswerOwn(c, wait.Begin); }
     });
 
     // ---- At a backup ----

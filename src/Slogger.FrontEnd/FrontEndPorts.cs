@@ -142,8 +142,8 @@ internal interface IShardPort : IVersionSource
     /// <see cref="HeldReplies.AnybodyWaits"/>, <see cref="FrontEndLoop.OnSettled"/> is posted. Any thread.</summary>
     long SettledVersion => long.MaxValue;
 
-    /// <summary>Whether what was read from the store may be told at this moment: the leader's lease. It is asked when something was read,
-    /// before any of it is sent. Until it may, what was read waits; when it may again while somebody waits,
+    /// <summary>Whether what was read from the store may be told at this moment: the lease of a leader, or of a site. It is asked when
+    /// something was read, before any of it is sent. Until it may, what was read waits; when it may again while somebody waits,
     /// <see cref="FrontEndLoop.OnSettled"/> is posted. If it may never again the store is closed. Any thread.</summary>
     bool MaySpeak => true;
 

@@ -12,8 +12,9 @@
 //   hot. With a write: while anything blocks, each write makes all keys hot.
 // What the proxy answers of its own rests on nothing. It keeps its place.
 //
-// The gate: with a lease, the leader asks after it has read from the store, and before it sends, whether the lease still holds. If not,
-// what was read waits until it does again. If the shard is another's by then, it closes the store, and nothing that waits ever leaves.
+// The gate: with a lease, of a leader or of a site, the shard is asked after something was read from the store, and before any of it is
+// sent, whether the lease still holds. If not, what was read waits until it does again. If the shard is another's by then, it closes the
+// store, and nothing that waits ever leaves.
 using System.Runtime.InteropServices;
 using Slogger.Resp;
 

@@ -97,6 +97,9 @@ internal enum ShipMutation
     /// <summary>Lease: what could be told once is told from then on.</summary>
     ToldForEver,
 
+    /// <summary>Gate: a process does not know that an earlier one has shipped.</summary>
+    GateNotKept,
+
     /// <summary>A stream's life: a log of another life counts as that of this one.</summary>
     OldLifeCounts,
 

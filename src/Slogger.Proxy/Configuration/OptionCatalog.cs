@@ -241,9 +241,9 @@ public static class OptionCatalog
             "How the log is compressed for the link. gzip helps if a core compresses faster than the link transmits.",
             "none", "Site.BackupCompression"),
         new("site-lease", Sites, "DURATION",
-            "Report commits only while the backup has answered within this time. So a primary that is cut off reports no commits after "
-            + "the backup has taken over. A failover waits for the lease. Give the same at both sites. Without it the operator attests at "
-            + "a failover that the primary is down.", "none", "Site.Lease"),
+            "Answer clients, and report commits, only while the backup has answered within this time. So a primary that is cut off "
+            + "says nothing after the backup has taken over. A failover waits for the lease. Give the same at both sites. Without it the "
+            + "operator attests at a failover that the primary is down.", "none", "Site.Lease"),
         new("site-listen", Sites, "HOST:PORT",
             "The address at which the other site, and the commands of two sites, reach this process over gRPC. A backup needs it. Beyond "
             + "loopback it needs --site-secret-file or the certificates.", "none",

@@ -5,13 +5,15 @@
 // none: a rollback in place that comes to nothing, for example, is begun again in the same world-line.
 //
 // What the backup needs of the log is not trimmed. Where a lease is wanted, commits are told only while replies of the backup are
-// recent: whoever tells one asks at that moment (MayTell).
+// recent: whoever tells one asks at that moment (MayTell). So are clients answered, if the backup could take over (SiteGate).
 using System.Globalization;
+using System.Text;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Replication.Links;
 using Slogger.Replication.Sending;
@@ -42,6 +44,9 @@ internal interface IShippingShard
     /// <summary>Clients that wait for a commit, or for a watermark, may be told more than before.</summary>
     void WakeWaiting();
 
+    /// <summary>Replies that waited for the lease may leave.</summary>
+    void WakeSilent();
+
     /// <summary>See <see cref="IShipperListener.OnShippingDeposed"/>.</summary>
     void OnShippingDeposed(Sender by, bool isSite);
 
@@ -60,9 +65,14 @@ internal sealed class BackupShipping
     private readonly ShippingLag _lag = new();
     private readonly OperationRate _rate = new();
     private readonly CommitRight? _right;       // granted under the lock; null: no lease is wanted
+    private readonly SiteGate? _gate;           // changed under the lock; null: no lease is wanted
+    private readonly string _gateFile;
     private readonly Lock _lock = new();
     private WorldPoint _watermark;              // under the lock
     private long _openings;
+    private readonly ILogger _report;
+    private readonly ShardId _number;
+    private bool _wasSilent;
 
     /// <summary>Nothing is shipped before <see cref="Begin"/>.</summary>
     /// <param name="options">The shard's.</param>
@@ -74,8 +84,13 @@ internal sealed class BackupShipping
     public BackupShipping(ServeOptions options, IReadOnlyList<IShipConnector> connectors, VersionLog log, RedisDumps dumps,
         IShippingShard shard, ILogger report)
     {
-        (_site, _shard) = (options.Site, shard);
-        if (options.Site.Lease is { } term) { _right = new(connectors.Count, (long)term.TotalMicroseconds); }
+        (_site, _shard, _number, _report) = (options.Site, shard, options.Shard, report);
+        _gateFile = Path.Combine(options.DataDirectory, "backup-follows");
+        if (options.Site.Lease is { } term)
+        {
+            _right = new(connectors.Count, (long)term.TotalMicroseconds);
+            _gate = new(connectors.Count, options.Cohort is not null, ReadGate());
+        }
         // One of several has a place of its own for the copy that it is seeded with.
         string copies = CopiesOf(options);
         if (connectors.Count > 1 && Directory.Exists(copies) && Directory.EnumerateFiles(copies).Any())
@@ -102,6 +117,9 @@ internal sealed class BackupShipping
 
     /// <summary>Whether commits may be told at this moment.</summary>
     public bool MayTell => _right is not { } right || right.Holds(LeaseClock.NowUs);
+
+    /// <summary>Whether clients may be answered at this moment.</summary>
+    public bool MaySpeak => _gate is not { NeedsLease: true } || MayTell;
 
     /// <summary>What the backup as a whole has durable.</summary>
     public WorldPoint Watermark
@@ -137,7 +155,9 @@ internal sealed class BackupShipping
     public void Begin(SiteEpoch site, long epoch, Func<ShipShape?> shape)
     {
         var self = new Sender(site, epoch, ++_openings);
+        lock (_lock) { _gate?.Begin(site); }
         foreach (BackupTarget target in _targets) { target.Begin(self, shape); }
+        _shard.WakeSilent();
     }
 
     /// <summary>Ships no more, until it is begun again. The control task, and the end.</summary>
@@ -165,6 +185,19 @@ internal sealed class BackupShipping
         foreach (BackupTarget target in _targets) { await target.KeepSeedingAsync(stop).ConfigureAwait(false); }
     }
 
+    /// <summary>Says that clients get no replies, or get them again. The control task.</summary>
+    public void ReportSilence()
+    {
+        if (MaySpeak != _wasSilent) { return; }
+        _wasSilent = !_wasSilent;
+        if (!_wasSilent) { _report.Info($"shard {_number}: clients get replies again"); }
+        else
+        {
+            _report.Warn($"shard {_number}: clients get no replies: the site lease has run out, and the backup may have taken over. They get "
+                + "them when it answers; or take --backup and --site-lease away, if it never will again");
+        }
+    }
+
     /// <summary>Ships again to a backup that was given up. Whether it ships now, to all its processes.</summary>
     public bool Attach() => _targets.Count(t => t.Attach()) == _targets.Length;
 
@@ -178,7 +211,36 @@ internal sealed class BackupShipping
         if (_right is not { } right) { return; }
         bool hasBegun;
         lock (_lock) { hasBegun = right.Granted(target, echoUs, LeaseClock.NowUs); }
-        if (hasBegun) { _shard.WakeWaiting(); }
+        if (!hasBegun) { return; }
+        _shard.WakeWaiting();
+        _shard.WakeSilent();
+    }
+
+    /// <summary>See <see cref="SiteGate.Welcomed"/>.</summary>
+    /// <exception cref="IOException">That could not be kept.</exception>
+    public void OnWelcomed(int target)
+    {
+        if (_gate is not { } gate) { return; }
+        lock (_lock)
+        {
+            if (gate.Welcomed(target) is not { } epoch) { return; }
+            DurableFile.Write(SystemFileLayer.Instance, _gateFile, Encoding.ASCII.GetBytes(epoch.ToString()));
+        }
+    }
+
+    /// <summary>See <see cref="SiteGate.IsSeeded"/>.</summary>
+    public void OnSeeded(int target)
+    {
+        if (_gate is not { NeedsLease: true } gate) { return; }
+        lock (_lock) { gate.IsSeeded(target); }
+        _shard.WakeSilent();
+    }
+
+    private SiteEpoch? ReadGate()
+    {
+        if (DurableFile.Read(SystemFileLayer.Instance, _gateFile) is not { } kept) { return null; }
+        return long.TryParse(Encoding.ASCII.GetString(kept), NumberStyles.None, CultureInfo.InvariantCulture, out long epoch) ? new(epoch)
+            : throw new InvalidDataException($"{_gateFile} is damaged: put it back from a copy of the data directory.");
     }
 
     /// <summary>The backup as a whole has more durable.</summary>
@@ -223,6 +285,8 @@ internal sealed class BackupShipping
         line("backup_kept_bytes", all.Max(s => s.Kept));
         line("backup_budget_bytes", _site.BackupBudgetBytes);
         line("writes_held", HoldsWrites ? 1 : 0);
-        if (_right is not null) { line("site_lease", MayTell ? "held" : "expired"); }
+        if (_right is null) { return; }
+        line("site_lease", MayTell ? "held" : "expired");
+        line("replies_held", MaySpeak ? 0 : 1);
     }
 }

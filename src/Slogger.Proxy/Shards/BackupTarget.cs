@@ -105,7 +105,13 @@ internal sealed class BackupTarget(ServeOptions options, int number, IShipConnec
         shard.OnHoldEnded();
     }
 
-    void IShipperListener.OnReplied(ShipReply reply) => shipping.OnReplied(number, reply.EchoUs);
+    void IShipperListener.OnWelcomed() => shipping.OnWelcomed(number);
+
+    void IShipperListener.OnReplied(ShipReply reply)
+    {
+        if (reply.Ask is not null && _shipper?.Status.State == ShipperState.AwaitsSeed) { shipping.OnSeeded(number); }
+        shipping.OnReplied(number, reply.EchoUs);
+    }
 
     void IShipperListener.OnWatermark(WorldPoint watermark) => shipping.OnWatermark(watermark);
 

@@ -62,9 +62,6 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
         Fail(ProxyExit.LeadsNoMore);
     }
 
-    /// <inheritdoc />
-    public override bool MaySpeak => _lead is not { } lead || lead.MaySpeak;
-
     // The reign of what it appends; none without a cohort.
     private Reign OwnReign => _lead?.Reign ?? Reign.None;
 

@@ -167,6 +167,9 @@ internal sealed partial class LogShard : IShippingShard
     /// <inheritdoc />
     public override bool MayTell => base.MayTell && (IsFollowing || (_shipping is { } shipping ? shipping.MayTell : !Ships));
 
+    /// <inheritdoc />
+    public override bool MaySpeak => (_lead is not { } lead || lead.MaySpeak) && (IsFollowing || _shipping is not { MaySpeak: false });
+
     internal override void OnCommitted(WorldPoint point)
     {
         base.OnCommitted(point);
@@ -192,6 +195,8 @@ internal sealed partial class LogShard : IShippingShard
     void IShippingShard.OnHoldEnded() => Access.OnHoldEnded();
 
     void IShippingShard.WakeWaiting() => Access.WakeWaiting();
+
+    void IShippingShard.WakeSilent() => Access.WakeSilent();
 
     void IShippingShard.OnShippingDeposed(Sender by, bool isSite)
     {

@@ -133,7 +133,11 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         await base.MaintainAsync(stop).ConfigureAwait(false);
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_isShippingDue) { BeginShipping(); }
-        if (_shipping is { } shipping) { await shipping.KeepSeedingAsync(stop).ConfigureAwait(false); }
+        if (_shipping is { } shipping)
+        {
+            shipping.ReportSilence();
+            await shipping.KeepSeedingAsync(stop).ConfigureAwait(false);
+        }
         if (IsOpen && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
     }
 

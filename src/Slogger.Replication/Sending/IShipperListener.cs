@@ -26,6 +26,12 @@ internal interface IShipperListener
     /// <summary>Shipping has ended by an error: of the log, or an invariant that does not hold.</summary>
     void OnShippingFailed(Exception e);
 
+    /// <summary>The receiver has a log to go on with. Nothing of the log has been sent to it over this connection yet.</summary>
+    /// <exception cref="IOException">Nothing may be sent.</exception>
+    void OnWelcomed()
+    {
+    }
+
     /// <summary>The receiver has said something.</summary>
     void OnReplied(ShipReply reply)
     {

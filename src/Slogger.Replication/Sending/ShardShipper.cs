@@ -264,6 +264,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 _hasAnswered = true;
                 if (_problem is not null) { _report.Info($"shard {_stream}: ships to {_connector.Target}"); }
                 _problem = null;
+                if (reply.Kind == ShipReplyKind.Welcome) { _listener.OnWelcomed(); }
                 WorldPoint before, after;
                 bool isSeeded;
                 lock (_lock)

@@ -1,6 +1,8 @@
 // Finds and kills the Redis that a proxy runs: by the pid file in the data directory, and only after looking that the
 // process is a redis-server, so that a stale file never kills a stranger.
 using System.Globalization;
+using System.Net.Sockets;
+using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Processes;
 
@@ -22,6 +24,11 @@ internal static class SupervisedRedis
             return null;
         }
     }
+
+    /// <summary>Connects to it, past its proxy.</summary>
+    public static Task<RespClient> ConnectAsync(string dataDirectory) => RespClient.ConnectAsync(new UnixDomainSocketEndPoint(
+        File.ReadLines(Path.Combine(dataDirectory, "redis", "redis.conf"))
+            .First(line => line.StartsWith("unixsocket \"", StringComparison.Ordinal)).Split('"')[1]));
 
     /// <summary>Kills it if it runs, and waits until it is gone; false if there was none.</summary>
     public static async Task<bool> KillAsync(string dataDirectory)

@@ -213,21 +213,33 @@ public sealed class PrimaryTests : IAsyncDisposable
     }
 
     [Fact]
-    public async Task Lease_BackupIsSilent_NoCommitIsToldUntilItIsBack()
+    public async Task Lease_BackupIsSilent_NobodyIsAnswered_NorToldOfACommit_UntilItIsBack()
     {
         await StartAsync(lease: TimeSpan.FromMilliseconds(500), options: ["--site-lease", "500ms"]);
-        using RespClient client = await _primary.Proxy.ConnectAsync();
+        using RespClient client = await _primary.Proxy.ConnectAsync(), asking = await _primary.Proxy.ConnectAsync();
         await client.DoAsync("SET", "a", "1");
         Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000")).Items[2].AsInteger());
+        await asking.DoAsync("GET", "a");
         await _backup.StopAsync();
         await UntilAsync("the lease is over", i => i["site_lease"] == "expired");
-        await client.DoAsync("SET", "b", "1");
-        RespValue waited = await client.DoAsync("DPR.WAIT", "*", "1000");
+        await client.SendAsync("SET", "b", "1");
+        using (RespClient redis = await _primary.Redis.ConnectAsync())
+        {
+            await Eventually.AsyncTrue("it is executed", Generous, async () => !(await redis.DoAsync("GET", "b")).IsNull);
+        }
+        RespValue waited = await asking.DoAsync("DPR.WAIT", "*", "1000");
         // Nothing is said of what is committed, not even of what was said before.
         Assert.Equal((0, 0), (waited.Items[1].AsInteger(), waited.Items[2].AsInteger()));
-        Assert.Equal(0, (await client.DoAsync("WAITAOF", "1", "0", "100")).Items[0].AsInteger());
+        Assert.Equal(0, (await asking.DoAsync("WAITAOF", "1", "0", "100")).Items[0].AsInteger());
+        await Assert.ThrowsAsync<TimeoutException>(async () =>
+            Assert.Fail($"it was answered {await client.ReadAsync(TimeSpan.FromMilliseconds(200))}"));
+        Assert.Contains("clients get no replies: the site lease has run out", _primary.Proxy.Tail(), StringComparison.Ordinal);
+
         await _backup.StartAsync();
+        Assert.Equal("OK", (await client.ReadAsync(Generous)).Text);
         Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000")).Items[2].AsInteger());
+        await Eventually.AsyncTrue("it says so", Generous,
+            () => Task.FromResult(_primary.Proxy.Tail().Contains("clients get replies again", StringComparison.Ordinal)));
     }
 
     [Fact]

@@ -14,7 +14,7 @@ public sealed class SiteHazardTests(ITestOutputHelper output)
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(90);
 
     [Fact]
-    public async Task Lease_PrimaryIsCutOff_TellsNoCommitOnceTheBackupServes_AndEndsWhenItHears()
+    public async Task Lease_PrimaryIsCutOff_AnswersNobodyOnceTheBackupServes_AndEndsWhenItHears()
     {
         using var workspace = new Workspace();
         await using var sites = new TwoSites(workspace, shards: 2, usesPostgres: false, TimeSpan.FromMilliseconds(2), "--site-lease", "1s");
@@ -39,17 +39,26 @@ public sealed class SiteHazardTests(ITestOutputHelper output)
             Assert.Contains("may hold a site lease", said, StringComparison.Ordinal);
             await after.ServingAsync(Generous);
 
-            // The primary has heard nothing of it: it answers, and commits nothing that anybody would rely on.
+            // The primary has heard nothing of it. What it would answer is not true any more, and it keeps it to itself.
             for (int s = 0; s < 2; s++)
             {
-                for (int i = 0; i < 5; i++) { Assert.Equal(0, await PushAndWaitAsync(clients[s], before.Key(s, "list"), "300")); }
+                using RespClient client = await after.ConnectAsync(s), asking = await before.ConnectAsync(s);
+                Assert.Equal(6, (await client.DoAsync("RPUSH", after.Key(s, "list"), "new")).Number);
+                await clients[s].SendAsync("LLEN", before.Key(s, "list"));
+                await clients[s].SendAsync("RPUSH", before.Key(s, "list"), "lost");
                 Assert.Equal("expired", await before.InfoAsync(s, "site_lease"));
-                using RespClient client = await after.ConnectAsync(s);
-                Assert.InRange((await client.DoAsync("LLEN", after.Key(s, "list"))).Number, 5, 5);
+                Assert.Equal(0, (await asking.DoAsync("DPR.CUT")).Items[1].Number);
+                await Assert.ThrowsAsync<TimeoutException>(async () =>
+                    Assert.Fail($"it was answered {await clients[s].ReadAsync(TimeSpan.FromMilliseconds(200))}"));
             }
 
             foreach (WideLink link in before.Links) { link.Open(); }
-            for (int s = 0; s < 2; s++) { Assert.NotNull(await before.ExitAsync(s, Generous)); }
+            for (int s = 0; s < 2; s++)
+            {
+                await Assert.ThrowsAsync<ConnectionLostException>(async () =>
+                    Assert.Fail($"it was answered {await clients[s].ReadAsync(Generous)}"));
+                Assert.NotNull(await before.ExitAsync(s, Generous));
+            }
         }
         finally
         {

@@ -130,6 +130,15 @@ internal sealed class SiteChecks(BackupSite site)
         site.Count("commit told under a lease");
     }
 
+    /// <summary>The primary may answer its clients: no failover has been decided.</summary>
+    public void OnSpeaks(bool underLease)
+    {
+        if (site.Sql.State.Final is { } final && !site.IsSwitched)
+            throw new SimException($"I6: the primary may answer, {(underLease ? "under" : "without")} a lease, and the backup has taken "
+                + $"over at {final}");
+        site.Count(underLease ? "answers under a lease" : "answers without a lease");
+    }
+
     // ---- I7 ----
 
     public void OnApplied(StreamHost stream, WorldPoint at)

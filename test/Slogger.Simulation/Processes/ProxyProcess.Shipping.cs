@@ -21,6 +21,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     private int _branchesTold;
     private bool _writesHeld;
     private CommitRight? _right;
+    private SiteGate? _siteGate;
     private readonly OperationHold _hold;         // a switch-over is under way
     private Seed? _seed;
     private List<Command> _seedContent = [];
@@ -31,8 +32,20 @@ internal sealed partial class ProxyProcess : IShippedLog
     {
         if (Cluster.Backup is { LeaseTermUs: > 0 and var term })
             (_right ??= new(1, term, _settings.Ship)).Granted(0, reply.EchoUs, Cluster.NowUs);
+        if (reply.Kind == ShipReplyKind.Welcome && SiteGate.Welcomed(0) is { } epoch) _host.BackupFollows = epoch;
         _shipper?.Replied(reply, Cluster.NowUs, _shipping);
+        if (reply.Ask is not null && _shipper?.State == ShipperState.AwaitsSeed) SiteGate.IsSeeded(0);
     });
+
+    private SiteGate SiteGate => _siteGate ??= new(1, isCohort: false, _host.BackupFollows, _settings.Ship);
+
+    // Whether clients may be answered: nothing is answered here that the gate would hold, or else it is checked that it may be.
+    private void CheckGate()
+    {
+        if (!HasLease || !IsOpen) return;
+        if (SiteGate.NeedsLease && _right?.Holds(Cluster.NowUs) != true) Cluster.Backup!.Count("silent without a lease");
+        else Cluster.Backup!.Checks.OnSpeaks(SiteGate.NeedsLease);
+    }
 
     private bool HasLease => Cluster.Backup is { LeaseTermUs: > 0 };
 
@@ -67,6 +80,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     public void Ship()
     {
         if (!IsRunning || _machine is not { } machine) return;
+        CheckGate();
         ShardLog log = _host.Log;
         // One that was deposed, and does not know, ships on what it has.
         bool isOwner = log.Admits(Epoch);
@@ -79,6 +93,7 @@ internal sealed partial class ProxyProcess : IShippedLog
                     log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
                 _settings.Ship);
             (_writesHeld, _flow) = (false, new(Cluster.Backup!.ShipperOptions));
+            SiteGate.Begin(_self.Site);
             _shipper.Connected(Cluster.NowUs, _shipping);
         }
 

@@ -1,4 +1,5 @@
 // A machine with one shard: its store, its log's disk, its clock, and the processes that own the shard or believe so.
+using Slogger.Core.Identities;
 using Slogger.Core.Time;
 
 namespace Slogger.Simulation.Processes;
@@ -26,6 +27,9 @@ internal sealed class ShardHost(Cluster cluster, int number, bool forgetsAtGap, 
 
     /// <summary>The history of the store that was on its way to a branch when this was noted on the disk; 0: none.</summary>
     public int NotedHistory { get; set; }
+
+    /// <summary>The site epoch in which the backup was first shipped to, as it is on the disk.</summary>
+    public SiteEpoch? BackupFollows { get; set; }
 
     /// <summary>The machine is switched off: nobody starts a process there.</summary>
     public bool IsOff { get; set; }

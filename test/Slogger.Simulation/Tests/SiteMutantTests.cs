@@ -54,6 +54,7 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.OffersEarly, "I2|I4", 200)]
     [InlineData((int)ShipMutation.OpenVersionNotAwaited, "I2", 2000)]
     [InlineData((int)ShipMutation.LeaseNotAwaited, "I6", 200)]
+    [InlineData((int)ShipMutation.GateNotKept, "I6", 4000)]
     [InlineData((int)ShipMutation.OpensForAnyOwner, "I6", 2000)]
     public void Failover_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
