@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Contract: the part of the outside suites that fits into some four minutes of CI, on the proxy with --commit none and log, and with its embedded store:
-# units of Redis's Tcl suite, the quick conformance cases, the client libraries. Ends with one line
+# units of Redis's Tcl suite, the quick conformance cases, the client libraries, and those through a takeover. Ends with one line
 # `N passed, N failed` (`, N skipped` when this machine cannot fetch a suite: then it says what is missing, and that suite
 # counts as one skipped). Needs the proxy built in Release, or SLOGGER_DLL. Logs of failed parts are printed.
 set -uo pipefail
@@ -59,7 +59,8 @@ start_part tcl-log 31500-31749 "$external_dir/redis-suite.sh" --target log --tes
 start_part clients-log 31750-31999 "$external_dir/clients.sh" --target log --only '^(?!.*big-values)'
 finish_parts tcl-log clients-log
 start_part tcl-faster 31000-31249 "$external_dir/redis-suite.sh" --target faster --tests-file "$external_dir/redis-suite.faster-units.txt" --stall-seconds 150
-finish_parts tcl-faster
+start_part takeover 31250-31499 "$external_dir/takeover.sh" --takeovers 1
+finish_parts tcl-faster takeover
 
 if [ "$total_skipped" -gt 0 ]; then
     printf '%d passed, %d failed, %d skipped\n' "$total_passed" "$total_failed" "$total_skipped"

@@ -15,15 +15,7 @@ while [ $# -gt 0 ]; do
     esac
 done
 need_tools redis-server node npm timeout
-clients_dir=$cache_dir/clients
-if ! cmp -s "$external_dir/clients/package.json" "$clients_dir/.installed"; then
-    mkdir -p "$clients_dir"
-    rm -f "$clients_dir/package-lock.json"
-    cp "$external_dir/clients/package.json" "$clients_dir/package.json"
-    (cd "$clients_dir" && timeout 300 npm install --no-audit --no-fund --ignore-scripts --loglevel=error) >&2 ||
-        unavailable "the client libraries cannot be installed"
-    cp "$external_dir/clients/package.json" "$clients_dir/.installed"
-fi
+install_clients
 make_work_dir
 
 run_on() { # run_on TARGET OUTPUT

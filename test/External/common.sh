@@ -147,6 +147,19 @@ find_slogger() {
     printf '%s' "${found#* }"
 }
 
+# Fetches the client libraries (clients/package.json) into the cache. Sets clients_dir.
+install_clients() {
+    clients_dir=$cache_dir/clients
+    if ! cmp -s "$external_dir/clients/package.json" "$clients_dir/.installed"; then
+        mkdir -p "$clients_dir"
+        rm -f "$clients_dir/package-lock.json"
+        cp "$external_dir/clients/package.json" "$clients_dir/package.json"
+        (cd "$clients_dir" && timeout 300 npm install --no-audit --no-fund --ignore-scripts --loglevel=error) >&2 ||
+            unavailable "the client libraries cannot be installed"
+        cp "$external_dir/clients/package.json" "$clients_dir/.installed"
+    fi
+}
+
 # --- Redis's sources -------------------------------------------------------------------------------------------------
 
 # Writes deb-src lines to stdout for the mirrors that this machine is configured with: the one that serves its release

@@ -23,7 +23,7 @@ public class SiteMutantTests
 
     [Theory]
     [InlineData((int)ShipMutation.AppendsUnconfirmed, "I4|I7", 100)]
-    [InlineData((int)ShipMutation.StagedOutlivesSender, "I7", 8000)]
+    [InlineData((int)ShipMutation.StagedOutlivesSender, "I6|I7", 8000)]
     [InlineData((int)ShipMutation.OlderSenderAccepted, "I6", 6000)]
     [InlineData((int)ShipMutation.SenderNotRecorded, "I6", 6000)]
     [InlineData((int)ShipMutation.GapsAccepted, "I1|I4|I5|I7", 100)]
