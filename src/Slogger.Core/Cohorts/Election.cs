@@ -8,7 +8,8 @@
 // - A node asks first whether it would be elected (pre-vote). That promises nothing, so a node that is cut off disturbs nobody.
 // - A voter votes for a candidate whose log ends nowhere before its own, once in a reign, and never below its promise.
 // - A node that has lost what it had, or is new, only learns: it neither votes nor stands. But a cohort has to begin: for a candidate whose
-//   log is empty all members have to vote, and those that learn may. All of their logs are empty then, so nothing is lost by that.
+//   log has no reign all members have to vote, and those that learn may. No log has a reign then, so no cohort has committed anything that
+//   is lost by that. If the shard had a process of its own before, its log wins: it is the newest.
 // - A leader that has had no lease for some time says nothing more: followers that hear it, and are not heard, could else never elect.
 //
 // Contract with the driver
@@ -168,7 +169,7 @@ public sealed class Election
             _ => ask.Last >= last,
         };
         bool mayPromise = ask.IsPre ? ask.Reign > Ballot.Promised : Ballot.MayPromise(ask.Reign, ask.From);
-        bool mayVote = !Learns || ask.Last == default;
+        bool mayVote = !Learns || Founds(ask.Last);
         bool yes = !isGranted && isNewEnough && mayVote && (mayPromise || _mutation == CohortMutation.PromiseIgnored);
         if (yes && !ask.IsPre)
         {
@@ -268,8 +269,7 @@ public sealed class Election
 
     private void Count(long nowUs, LogIndex last)
     {
-        bool founds = last == default && _mutation != CohortMutation.MinorityFounds;
-        int needed = founds ? Cohort.Voters.Length : Cohort.Majority;
+        int needed = Founds(last) && _mutation != CohortMutation.MinorityFounds ? Cohort.Voters.Length : Cohort.Majority;
         if (_yes.Count < needed - (_mutation == CohortMutation.MinorityCounts ? 1 : 0)) { return; }
         if (State == ElectionState.Asks)
         {
@@ -279,6 +279,9 @@ public sealed class Election
         (State, Reign, Leader, _standAtUs) = (ElectionState.Leads, _round, _self, long.MaxValue);
         _effects.Add(new ElectionEffect.Begin(_round));
     }
+
+    // Whether a candidate with this log begins the cohort.
+    private static bool Founds(LogIndex last) => last.Reign == Reign.None;
 
     // Follows, and stands when its turn has come.
     private void Rest(long nowUs, in NodeView view)

@@ -27,13 +27,13 @@ public class ElectionTests
         return Assert.IsType<ElectionEffect.SendVote>(effects[^1]).Vote;
     }
 
-    // A node that leads reign 1, elected by B.
+    // A node that leads reign 1, elected by all, since no log has a reign.
     private static Election Leader()
     {
         Election a = Node(A);
         a.Tick(0, With(Log(0, 10)));
-        a.Voted(1, new(B, First, IsPre: true, IsYes: true, Reign.None), With(Log(0, 10)));
-        a.Voted(2, new(B, First, IsPre: false, IsYes: true, First), With(Log(0, 10)));
+        foreach (NodeName other in (NodeName[])[B, C]) { a.Voted(1, new(other, First, IsPre: true, IsYes: true, Reign.None), With(Log(0, 10))); }
+        foreach (NodeName other in (NodeName[])[B, C]) { a.Voted(2, new(other, First, IsPre: false, IsYes: true, First), With(Log(0, 10))); }
         Assert.Equal(ElectionState.Leads, a.State);
         a.TakeEffects();
         return a;
@@ -47,11 +47,34 @@ public class ElectionTests
         a.Tick(0, With(log));
         Assert.Equal([new ElectionEffect.SendAsk(new(A, First, IsPre: true, log, Reign.None))], a.TakeEffects());
         a.Voted(1, new(B, First, IsPre: true, IsYes: true, Reign.None), With(log));
+        // The log is one of before there was a cohort: a majority is not enough.
+        Assert.Empty(a.TakeEffects());
+        a.Voted(1, new(C, First, IsPre: true, IsYes: true, Reign.None), With(log));
         Assert.Equal([new ElectionEffect.Promise(new(First, A)), new ElectionEffect.SendAsk(new(A, First, IsPre: false, log, Reign.None))],
             a.TakeEffects());
+        a.Voted(2, new(B, First, IsPre: false, IsYes: true, First), With(log));
         a.Voted(2, new(C, First, IsPre: false, IsYes: true, First), With(log));
         Assert.Equal([new ElectionEffect.Begin(First)], a.TakeEffects());
         Assert.Equal((ElectionState.Leads, First, (NodeName?)A), (a.State, a.Reign, a.Leader));
+    }
+
+    // The shard had a process of its own before, whose directory is one node's now; the others are new.
+    [Fact]
+    public void Node_ThatLearns_VotesForALogOfBeforeTheCohort_AndForNoneThatHasAReign()
+    {
+        Election b = Node(B, new() { Learns = true });
+        b.Asked(0, new(A, First, IsPre: true, Log(0, 10), Reign.None), default);
+        Assert.True(VoteOf(b).IsYes);
+        b.Asked(0, new(A, First, IsPre: true, Log(1, 10), Reign.None), default);
+        Assert.False(VoteOf(b).IsYes);
+    }
+
+    [Fact]
+    public void Node_WithALogOfBeforeTheCohort_VotesForNoneThatHasLess()
+    {
+        Election a = Node(A);
+        a.Asked(0, new(B, First, IsPre: true, default, Reign.None), Log(0, 10));
+        Assert.False(VoteOf(a).IsYes);
     }
 
     [Fact]

@@ -18,7 +18,20 @@ internal sealed class CohortChecks(CohortWorld world)
     /// <summary>The newest reign that has committed anything.</summary>
     public Reign NewestCommitted { get; private set; }
 
+    /// <summary>Nothing is committed by the cohort yet, and there is one copy of what was told before.</summary>
+    public bool IsAtOneNode => Committed > 0 && NewestCommitted == Reign.None;
+
     public long NextId() => ++_ids;
+
+    /// <summary>The shard had a process of its own, which has told clients that it has this.</summary>
+    public void OnToldBefore(ReadOnlySpan<CohortEntry> log)
+    {
+        foreach (CohortEntry entry in log)
+        {
+            _history.Add(entry);
+            _committedIn.Add(Reign.None);
+        }
+    }
 
     /// <summary>R1 and R3: a leader says that its log is committed up to here.</summary>
     public void OnCommitted(CohortNode leader, ReadOnlySpan<CohortEntry> log, Reign reign)

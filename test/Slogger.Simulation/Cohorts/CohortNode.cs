@@ -58,6 +58,9 @@ internal sealed class CohortNode
         : $"{Name} {_election.State} in reign {_election.Reign}, promised {_ballot.Promised}, log {_disk.Index}/{_log.Index}, "
             + $"{(_ballot.Learns ? "learns" : "votes")}";
 
+    /// <summary>Before it has ever started: the log of a shard that had no cohort, or nothing.</summary>
+    public void HasOnDisk(CohortEntry[] log) => (_disk, _ballot) = (CohortLog.Empty.Add(log), new() { Learns = log.Length == 0 });
+
     /// <summary>A process begins.</summary>
     public void Start()
     {

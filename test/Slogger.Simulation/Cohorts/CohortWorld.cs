@@ -68,6 +68,7 @@ internal sealed class CohortWorld
     /// <exception cref="SimException">An invariant does not hold.</exception>
     public void Run()
     {
+        if (Random.Next(4) == 0) { HadOneProcess(); }
         foreach (CohortNode node in Nodes) { node.Start(); }
         After(Random.Next(50_000), Trouble);
         RunUntil(Settings.TroubleUs);
@@ -82,6 +83,16 @@ internal sealed class CohortWorld
             throw new SimException($"R10: nobody leads, although a majority is well: {string.Join("; ", Nodes.Select(n => n.ToString()))}");
         }
         Count("served again");
+    }
+
+    // The shard had a process of its own before, which has told clients what it has. Its directory is one node's now.
+    private void HadOneProcess()
+    {
+        Count("had one process");
+        CohortNode first = Any();
+        CohortEntry[] log = [.. Enumerable.Range(0, 1 + Random.Next(20)).Select(_ => new CohortEntry(Reign.None, Checks.NextId()))];
+        foreach (CohortNode node in Nodes) { node.HasOnDisk(node == first ? log : []); }
+        Checks.OnToldBefore(log);
     }
 
     public void After(long delayUs, Action action) => _events.Enqueue(action, (NowUs + Math.Max(1, delayUs), _order++));
@@ -128,7 +139,7 @@ internal sealed class CohortWorld
         switch (Random.Next(11))
         {
             // One at a time: a cohort of three stands the loss of one.
-            case 10 when Nodes.All(n => !n.Learns):
+            case 10 when Nodes.All(n => !n.Learns) && !Checks.IsAtOneNode:
                 LoseDisk(node);
                 break;
             case 0 or 1:
@@ -175,7 +186,7 @@ internal sealed class CohortWorld
         }
         After(how == 0 ? 1 : Random.Next(how == 1 ? 300_000 : 50_000), () =>
         {
-            if (IsTrouble && Nodes.All(n => !n.Learns)) { node.LoseDisk(); }
+            if (IsTrouble && Nodes.All(n => !n.Learns) && !Checks.IsAtOneNode) { node.LoseDisk(); }
         });
     }
 
