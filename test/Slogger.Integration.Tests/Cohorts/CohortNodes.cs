@@ -55,14 +55,23 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         await _processes[node]!.ReadyAsync();
     }
 
-    private void Launch(int node)
+    /// <summary>Starts a process that has the node's directory, and no cohort.</summary>
+    public async Task StartAloneAsync(int node)
+    {
+        Launch(node, []);
+        await _processes[node]!.ReadyAsync();
+    }
+
+    // A lease that a busy machine keeps: takeovers come from what the test does.
+    private void Launch(int node) =>
+        Launch(node, ["--node", NameOf(node), "--cohort", Members, "--lease", "1s", .. OptionsOf(node)]);
+
+    private void Launch(int node, string[] options)
     {
         End(node);
-        // A lease that a busy machine keeps: takeovers come from what the test does.
         _processes[node] = ProxyProcess.Launch(_clientPorts[node],
         [
-            "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", Metadata, "--cluster", Cluster,
-            "--node", NameOf(node), "--cohort", Members, "--lease", "1s", .. OptionsOf(node),
+            "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", Metadata, "--cluster", Cluster, .. options,
         ]);
     }
 
