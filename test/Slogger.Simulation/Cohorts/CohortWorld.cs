@@ -68,7 +68,7 @@ internal sealed class CohortWorld
     /// <exception cref="SimException">An invariant does not hold.</exception>
     public void Run()
     {
-        if (Random.Next(4) == 0) { HadOneProcess(); }
+        if (Settings.Seed % 4 == 0) { HadOneProcess(); }
         foreach (CohortNode node in Nodes) { node.Start(); }
         After(Random.Next(50_000), Trouble);
         RunUntil(Settings.TroubleUs);
