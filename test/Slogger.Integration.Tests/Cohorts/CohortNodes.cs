@@ -212,6 +212,19 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     public Task<(int ExitCode, string Output)> CommandAsync(string command, params string[] arguments) =>
         ProxyProcess.CommandAsync(["cohort", command, "--cohort", Members, .. arguments]);
 
+    /// <summary>Has a node lead, and gives what the command has said. Again when another one was elected, as a busy machine may
+    /// have it.</summary>
+    public async Task<string> LeadAsync(int node, params string[] options)
+    {
+        string said = "";
+        await EventuallyAsync($"node {NameOf(node)} leads as asked", async () =>
+        {
+            (int code, said) = await CommandAsync("lead", ["--to", NameOf(node), .. options]);
+            return code == 0;
+        });
+        return said;
+    }
+
     /// <summary>Waits, and shows what the nodes have said if it was for nothing.</summary>
     public async Task EventuallyAsync(string what, Func<Task<bool>> ask)
     {

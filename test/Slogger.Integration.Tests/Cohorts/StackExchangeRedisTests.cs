@@ -57,7 +57,7 @@ public sealed class StackExchangeRedisTests(ITestOutputHelper output)
         await GetsOnAsync("after a takeover");
         await nodes.StartAsync(leader);
         await nodes.FollowsAsync(leader);
-        Assert.Equal(0, (await nodes.CommandAsync("lead", "--to", CohortNodes.NameOf(leader))).ExitCode);
+        await nodes.LeadAsync(leader);
         await GetsOnAsync("after a hand-over");
         await stop.CancelAsync();
         await writing;
