@@ -18,7 +18,6 @@ public sealed class SiteGate
 {
     private readonly bool[] _follows;
     private readonly bool _always;
-    private readonly ShipMutation _mutation;
     private SiteEpoch? _kept;
     private SiteEpoch? _epoch;
     private volatile bool _needsLease;
@@ -35,7 +34,7 @@ public sealed class SiteGate
     internal SiteGate(int receivers, bool isCohort, SiteEpoch? kept, ShipMutation mutation)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(receivers, 1);
-        (_follows, _always, _mutation) = (new bool[receivers], isCohort, mutation);
+        (_follows, _always) = (new bool[receivers], isCohort);
         _kept = mutation == ShipMutation.GateNotKept ? null : kept;
         Set(isCohort || _kept is not null);
     }

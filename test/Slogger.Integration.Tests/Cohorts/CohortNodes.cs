@@ -217,11 +217,18 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     public async Task<string> LeadAsync(int node, params string[] options)
     {
         string said = "";
-        await EventuallyAsync($"node {NameOf(node)} leads as asked", async () =>
+        try
         {
-            (int code, said) = await CommandAsync("lead", ["--to", NameOf(node), .. options]);
-            return code == 0;
-        });
+            await EventuallyAsync($"node {NameOf(node)} leads as asked", async () =>
+            {
+                (int code, said) = await CommandAsync("lead", ["--to", NameOf(node), .. options]);
+                return code == 0;
+            });
+        }
+        catch (TimeoutException e)
+        {
+            throw new TimeoutException($"{said}\n{e.Message}", e);
+        }
         return said;
     }
 
