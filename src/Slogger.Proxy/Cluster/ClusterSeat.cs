@@ -351,12 +351,14 @@ internal sealed class ClusterSeat : IAsyncDisposable
         (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
 
     /// <summary>The shard's row, the recorded cut and all world-lines, of one world-line. Waits for the metadata.</summary>
+    /// <returns>The cut is not above what the row says is durable, also while another node of the cohort records more.</returns>
     public async Task<ClusterView> LookAsync(CancellationToken stop)
     {
         while (true)
         {
-            ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
             ClusterCut cut = await RetryAsync(() => Metadata.AdvanceCutAsync(Cluster, stop), stop).ConfigureAwait(false);
+            // After the cut, which it is never below.
+            ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
             IReadOnlyList<WorldLineRecord> lines = await RetryAsync(
                 () => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false);
             if (new ClusterView(record, cut, lines) is { IsOfOneWorldLine: true } view) { return view; }

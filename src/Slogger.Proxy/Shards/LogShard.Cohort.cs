@@ -66,7 +66,7 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
     private Reign OwnReign => _lead?.Reign ?? Reign.None;
 
     // Where another site rules nobody is to lead here.
-    internal override Task HandOverAsync() => Cohort is { } cohort && _lead is not null && Site.State.Role != SiteRole.Deposed
+    internal override Task HandOverAsync() => Cohort is { } cohort && _lead is not null && !Site.IsDeposed
         ? cohort.HandOverAsync() : Task.CompletedTask;
 
     internal override bool StepsDown(Reign? later)

@@ -29,8 +29,11 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report) : IPrima
     private SiteState? _takenOver;
     private int _isDeposed;
 
-    /// <summary>As it was read last.</summary>
+    /// <summary>As it was read last, before another site deposed this one.</summary>
     public SiteState State { get; private set; } = SiteState.Alone;
+
+    /// <summary>Whether another site rules.</summary>
+    public bool IsDeposed => Volatile.Read(ref _isDeposed) != 0;
 
     /// <summary>Whether operations of clients are held, since the site hands over.</summary>
     public bool HoldsAll => _hold.IsHeld;
@@ -83,12 +86,13 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report) : IPrima
     // One after the other: what was read later counts.
     private void OnSite(SiteState site)
     {
-        State = site;
+        // Under the epoch that deposed it this shard leads nothing: it keeps its own.
         if (site.Role == SiteRole.Deposed)
         {
             OnDeposed(site.Epoch);
             return;
         }
+        State = site;
         lock (shard.Versions.Lock)
         {
             if (!_hold.SiteIs(site)) { return; }

@@ -282,6 +282,13 @@ internal sealed partial class ProxyProcess
         }
         while (look.Result is null);
         _looked = (SqlView)look.Result;
+        if (_looked.Site.Role == Core.Sites.SiteRole.Deposed)
+        {
+            Cluster.Count("site deposed before it looked");
+            Die("another site is the primary");
+            yield break;
+        }
+        _site = _looked.Site.Epoch;
         // Read since the shard was taken: a switch-over that begins later hears from this process before it goes on.
         if (_looked.Site.Role == Core.Sites.SiteRole.HandingOver) _hold.SiteIs(_looked.Site);
         MemberState state = _looked.Members.States[Shard];

@@ -17,6 +17,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     private Shipper? _shipper;
     private StreamHistory _shipped;
     private long _incarnation;
+    private SiteEpoch _site;                      // under which it leads
     private Sender _self;
     private int _branchesTold;
     private bool _writesHeld;
@@ -89,7 +90,7 @@ internal sealed partial class ProxyProcess : IShippedLog
             (_shipped, _branchesTold) = (log.History, log.Branches.Count);
             log.Sync(log.Appended);
             _shipper = new(
-                new(Shard), _self = new(Cluster.Sql.Site.Epoch, Epoch, ++_incarnation), _shipped, log.Branches, _host.TrimmedBefore,
+                new(Shard), _self = new(_site, Epoch, ++_incarnation), _shipped, log.Branches, _host.TrimmedBefore,
                     log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
                 _settings.Ship);
             (_writesHeld, _flow) = (false, new(Cluster.Backup!.ShipperOptions));
