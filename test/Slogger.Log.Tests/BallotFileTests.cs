@@ -1,8 +1,11 @@
 // A node never forgets what it promised, and never takes half of a promise for one.
+using System.Buffers.Binary;
+using System.Text;
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Log.Ballots;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 
 namespace Slogger.Log.Tests;
@@ -12,7 +15,7 @@ public class BallotFileTests
     private const string Directory = "/data";
     private const string FilePath = "/data/ballot";
     private const string Cluster = "0123456789abcdef0123456789abcdef";
-    private const int SlotBytes = 512;
+    private const int SlotBytes = 4096;
 
     private static readonly NodeName Node = new("a");
 
@@ -62,11 +65,49 @@ public class BallotFileTests
         SimulatedDisk disk = NewDisk();
         var node = new NodeName(new string('n', BallotFile.TextMax));
         string cluster = new('c', BallotFile.TextMax);
-        var ballot = new Ballot(new Reign(long.MaxValue), new NodeName(new string('w', BallotFile.TextMax))) { Learns = true };
+        Cohort members = new(Enumerable.Range(0, 7).Select(i => (new NodeName(new string((char)('a' + i), BallotFile.TextMax)),
+            new string('h', 255))));
+        var ballot = new Ballot(new Reign(long.MaxValue), new NodeName(new string('w', BallotFile.TextMax)))
+        {
+            Learns = true, Members = members,
+        };
         BallotFile.Open(disk, FilePath, cluster, new ShardId(int.MaxValue), node).Write(ballot);
         Assert.Equal(ballot, BallotFile.Open(disk, FilePath, cluster, new ShardId(int.MaxValue), node).Ballot);
         Assert.Throws<ArgumentException>(() => BallotFile.Open(disk, FilePath, cluster + "c", new ShardId(1), node));
         Assert.Throws<ArgumentException>(() => Open(NewDisk()).Write(new Ballot(default, new NodeName("\u00e9"))));
+        Assert.Throws<ArgumentException>(() => Open(NewDisk()).Write(ballot with { Members = members.With(new("x"), "") }));
+        Assert.Throws<ArgumentException>(
+            () => Open(NewDisk()).Write(ballot with { Members = new([(Node, new string('h', 256))]) }));
+    }
+
+    // Two slots of 512 bytes without members. It is of the new format once it was opened.
+    [Fact]
+    public void Open_OfFormat1_IsReadAndReplaced()
+    {
+        byte[] slot = new byte[512];
+        "SLBT"u8.CopyTo(slot);
+        slot[4] = 1;
+        slot[8] = 77;
+        slot[24] = 5;
+        slot[32] = 9;
+        slot[40] = 1;
+        int at = 45;
+        foreach (string text in (string[])[Cluster, Node.Text, "c"])
+        {
+            slot[at++] = (byte)text.Length;
+            at += Encoding.ASCII.GetBytes(text, slot.AsSpan(at));
+        }
+        BinaryPrimitives.WriteUInt32LittleEndian(slot.AsSpan(508), Crc32C.Compute(slot.AsSpan(0, 508)));
+        SimulatedDisk disk = DiskOf([.. new byte[512], .. slot]);
+        var ballot = new Ballot(new Reign(9), new NodeName("c"));
+        Assert.Equal(ballot, Open(disk).Ballot);
+        disk.Crash();
+        Assert.Equal(2 * SlotBytes, disk.LengthOf(FilePath));
+        BallotFile file = Open(disk);
+        Assert.Equal((ballot, 77), (file.Ballot, file.Incarnation.ToByteArray()[0]));
+        file.Write(ballot with { Members = new([(Node, "cache0:7400")]) });
+        disk.Crash();
+        Assert.Equal([(Node, "cache0:7400")], Open(disk).Ballot.Members!.Members);
     }
 
     [Fact]

@@ -1,5 +1,6 @@
 // What a node has promised. It is durable before anything follows from it: a node that forgot a promise could give it twice, and two nodes
-// would lead one reign.
+// would lead one reign. So are the members that a leader names, before anything of its reign is acknowledged: a node that went back to an
+// older list could be elected by nodes that do not count any more.
 using Slogger.Core.Identities;
 
 namespace Slogger.Core.Cohorts;
@@ -12,6 +13,9 @@ public readonly record struct Ballot(Reign Promised, NodeName For)
     /// <summary>The node has lost what it had, or is new: it only learns the log, and votes for nobody, until it has all that was
     /// committed.</summary>
     public bool Learns { get; init; }
+
+    /// <summary>The members, as the leader says that this node has obeyed last; null: it has obeyed none.</summary>
+    public Cohort? Members { get; init; }
 
     /// <summary>Whether the node may vote for a candidate in a reign: it votes once in each, and for none below its promise.</summary>
     public bool MayPromise(Reign reign, NodeName candidate) => reign > Promised || (reign == Promised && For == candidate);

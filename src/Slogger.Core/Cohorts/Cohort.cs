@@ -1,4 +1,9 @@
-// The nodes of one shard that vote. A node that only learns the log is none of them.
+// The nodes of one shard that vote, and where the others reach them. A node that only learns the log is none of them.
+//
+// Members change with the leader: a leader that has committed something hands over to a follower, and names the members of the next reign,
+// one more or one less than its own. The next leader is elected by the members as they were, and commits by the new ones. Two lists that
+// differ by one have no majorities that do not meet (R12). A second change needs the reign's record committed by the first one's list
+// (Raft's rule for changes one at a time, with a reign's record in the place of an entry).
 using System.Collections.Immutable;
 
 namespace Slogger.Core.Cohorts;
@@ -25,26 +30,62 @@ public readonly record struct NodeName(string Text) : IComparable<NodeName>
     public override string ToString() => Text;
 }
 
-/// <summary>The voting members of a cohort. Two majorities of it always meet.</summary>
-public sealed class Cohort
+/// <summary>The voting members of a cohort. Two majorities of it always meet. Two are the same if their nodes and addresses are.</summary>
+public sealed class Cohort : IEquatable<Cohort>
 {
+    private readonly ImmutableArray<string> _addresses;
+
     /// <summary>Members are named once each.</summary>
+    /// <param name="members">Each with where the others reach it.</param>
     /// <exception cref="ArgumentException">There is none, or one is named twice.</exception>
-    public Cohort(IEnumerable<NodeName> voters)
+    public Cohort(IEnumerable<(NodeName Node, string Address)> members)
     {
-        Voters = [.. voters.Order()];
+        (NodeName Node, string Address)[] inOrder = [.. members.OrderBy(m => m.Node)];
+        (Voters, _addresses) = ([.. inOrder.Select(m => m.Node)], [.. inOrder.Select(m => m.Address)]);
         if (Voters.Length == 0 || Voters.Distinct().Count() != Voters.Length)
         {
-            throw new ArgumentException("A cohort has members, each named once.", nameof(voters));
+            throw new ArgumentException("A cohort has members, each named once.", nameof(members));
         }
+    }
+
+    /// <summary>Members whose addresses are of no matter.</summary>
+    /// <exception cref="ArgumentException">There is none, or one is named twice.</exception>
+    public Cohort(IEnumerable<NodeName> voters)
+        : this(voters.Select(v => (v, "")))
+    {
     }
 
     /// <summary>The members, in the order of their names.</summary>
     public ImmutableArray<NodeName> Voters { get; }
+
+    /// <summary>The same, each with where the others reach it.</summary>
+    public IEnumerable<(NodeName Node, string Address)> Members => Voters.Zip(_addresses);
 
     /// <summary>How many are a majority.</summary>
     public int Majority => (Voters.Length / 2) + 1;
 
     /// <summary>Whether a node votes.</summary>
     public bool Has(NodeName node) => Voters.BinarySearch(node) >= 0;
+
+    /// <summary>The same with one more.</summary>
+    public Cohort With(NodeName node, string address) => new(Members.Append((node, address)));
+
+    /// <summary>The same with one less.</summary>
+    public Cohort Without(NodeName node) => new(Members.Where(m => m.Node != node));
+
+    /// <summary>How many members one of them has, and the other has not.</summary>
+    public int Differences(Cohort other) => Voters.Except(other.Voters).Count() + other.Voters.Except(Voters).Count();
+
+    /// <inheritdoc />
+    public bool Equals(Cohort? other) =>
+        other is not null && Voters.SequenceEqual(other.Voters) && _addresses.SequenceEqual(other._addresses);
+
+    /// <inheritdoc />
+    public override bool Equals(object? obj) => Equals(obj as Cohort);
+
+    /// <inheritdoc />
+    public override int GetHashCode() => HashCode.Combine(Voters.Length, Voters[0]);
+
+    /// <summary>The names, with commas between.</summary>
+    public override string ToString() => string.Join(", ", Voters);
 }

@@ -58,4 +58,13 @@ internal enum CohortMutation
 
     /// <summary>The first reign of a cohort is begun by a majority.</summary>
     MinorityFounds,
+
+    /// <summary>A leader changes the members before its own reign's record is committed.</summary>
+    ChangesUncommitted,
+
+    /// <summary>A leader changes two members at once.</summary>
+    ChangesTwo,
+
+    /// <summary>A node does not keep which members its leader has named.</summary>
+    MembersForgotten,
 }

@@ -11,8 +11,8 @@ public sealed class CommitRule
 {
     private readonly Reign _reign;
     private readonly CohortMutation _mutation;
+    private readonly Cohort _cohort;
     private readonly Dictionary<NodeName, LogIndex> _durable = [];
-    private Cohort _cohort;
 
     /// <summary>Nothing is known to be durable.</summary>
     public CommitRule(Reign reign, Cohort cohort)
@@ -40,14 +40,6 @@ public sealed class CommitRule
 
     /// <summary>How far a node is durable; null: it has said nothing yet.</summary>
     public LogIndex? DurableOf(NodeName node) => _durable.TryGetValue(node, out LogIndex upTo) ? upTo : null;
-
-    /// <summary>Others vote from now on.</summary>
-    /// <returns>Whether <see cref="Commit"/> has grown.</returns>
-    public bool Changed(Cohort cohort)
-    {
-        _cohort = cohort;
-        return Count();
-    }
 
     private bool Count()
     {

@@ -56,13 +56,14 @@ public sealed class Election
     private Reign _highest;             // ever heard of: the next candidate's reign is above it
     private Reign _round;               // that it asks about
     private Reign _ends;                // whose leader has asked this node to lead
+    private Cohort? _members;           // of the reign that begins by its word; null: as they are
     private long _grantUntilUs;
     private long _standAtUs = long.MaxValue;
     private long _roundUntilUs;
 
     /// <summary>A node starts.</summary>
     /// <param name="self">Its name.</param>
-    /// <param name="cohort">Who votes.</param>
+    /// <param name="cohort">Who votes, if the ballot does not say.</param>
     /// <param name="ballot">What it has promised, as its disk says.</param>
     /// <param name="nowUs">The clock.</param>
     /// <param name="options">Times.</param>
@@ -75,8 +76,8 @@ public sealed class Election
     internal Election(NodeName self, Cohort cohort, Ballot ballot, long nowUs, ElectionOptions options, Func<long, long> jitter,
         CohortMutation mutation)
     {
-        (_self, Cohort, Ballot, _highest, _options, _jitter, _mutation) = (self, cohort, ballot, ballot.Promised, options, jitter,
-            mutation);
+        (_self, Cohort, Ballot, _highest, _options, _jitter, _mutation) = (self, ballot.Members ?? cohort, ballot, ballot.Promised,
+            options, jitter, mutation);
         // Of a cohort that nobody has ever led nothing was granted.
         bool waits = ballot.Promised != Reign.None && mutation != CohortMutation.NoWaitAtStart;
         _grantUntilUs = waits ? nowUs + GrantUs : nowUs;
@@ -88,8 +89,8 @@ public sealed class Election
     /// <summary>What it has promised.</summary>
     public Ballot Ballot { get; private set; }
 
-    /// <summary>Who votes; the driver changes it as the log says.</summary>
-    public Cohort Cohort { get; set; }
+    /// <summary>Who votes, as the leader says that this node leads as, or has obeyed last.</summary>
+    public Cohort Cohort { get; private set; }
 
     /// <summary>Whom it has heard last; null: nobody.</summary>
     public NodeName? Leader { get; private set; }
@@ -135,16 +136,24 @@ public sealed class Election
     /// <param name="nowUs">The clock, when it was received.</param>
     /// <param name="reign">Its reign.</param>
     /// <param name="leader">Who.</param>
+    /// <param name="members">Whom it names as the members of its reign. Its first message to this node has to: before that nothing of the
+    /// reign is acknowledged. Null: the message does not say.</param>
     /// <returns>False: its reign is over. It is answered with <see cref="Ballot"/>'s promise, and nothing of it is used.</returns>
     /// <exception cref="BrokenInvariantException">R1: two nodes lead one reign.</exception>
-    public bool Heard(long nowUs, Reign reign, NodeName leader)
+    public bool Heard(long nowUs, Reign reign, NodeName leader, Cohort? members = null)
     {
         if (reign < Ballot.Promised && _mutation != CohortMutation.OldLeaderObeyed) { return false; }
         if (reign == Reign && (State == ElectionState.Leads || (Leader is { } other && other != leader)))
         {
             throw new BrokenInvariantException($"R1: {leader} and {(State == ElectionState.Leads ? _self : Leader)} lead reign {reign}.");
         }
-        if (reign > Ballot.Promised) { Promise(new(reign, leader) { Learns = Ballot.Learns }); }
+        Ballot obeys = reign > Ballot.Promised ? Ballot with { Promised = reign, For = leader } : Ballot;
+        if (members is not null)
+        {
+            Cohort = members;
+            if (_mutation != CohortMutation.MembersForgotten) { obeys = obeys with { Members = members }; }
+        }
+        Promise(obeys);
         End(nowUs);
         (State, Reign, Leader, _standAtUs) = (ElectionState.Follows, reign, leader, long.MaxValue);
         _highest = Reign.Max(_highest, reign);
@@ -158,7 +167,8 @@ public sealed class Election
     /// <param name="last">The last version that this node's log has closed.</param>
     public void Asked(long nowUs, in Ask ask, LogIndex last)
     {
-        if (!Cohort.Has(_self) || ask.From == _self) { return; }
+        // Whether this node is a member the candidate knows, and counts: this one may have yet to hear of it.
+        if (ask.From == _self) { return; }
         _highest = Reign.Max(_highest, ask.IsPre ? Reign.None : ask.Reign);
         bool isGranted = nowUs < _grantUntilUs && !(ask.Ends != Reign.None && ask.Ends == Reign)
             && _mutation != CohortMutation.GrantIgnored;
@@ -174,7 +184,7 @@ public sealed class Election
         if (yes && !ask.IsPre)
         {
             End(nowUs);
-            Promise(new(ask.Reign, ask.From));
+            Promise(Ballot with { Promised = ask.Reign, For = ask.From, Learns = false });
             // Its time to be elected, and to be heard.
             (State, _standAtUs) = (ElectionState.Follows, nowUs + _options.RoundUs + _jitter(_options.JitterUs));
         }
@@ -203,7 +213,7 @@ public sealed class Election
     {
         if (State == ElectionState.Leads || lead.Ends != Reign || lead.From != Leader || !Cohort.Has(_self) || Learns) { return; }
         _grantUntilUs = nowUs;
-        _ends = lead.Ends;
+        (_ends, _members) = (lead.Ends, lead.Members);
         Stand(nowUs, Reign.Max(_highest, Ballot.Promised).Next, last);
     }
 
@@ -236,13 +246,15 @@ public sealed class Election
     /// no reply of this reign is let out any more.</summary>
     /// <param name="nowUs">The clock.</param>
     /// <param name="to">Who is to lead: the one whose log is nearest.</param>
-    public void HandOver(long nowUs, NodeName to)
+    /// <param name="members">The members of the next reign, if they change: this one's with one more or one less
+    /// (<see cref="Cohorts.Leader.MayChange"/>).</param>
+    public void HandOver(long nowUs, NodeName to, Cohort? members = null)
     {
         if (State != ElectionState.Leads) { return; }
         Reign ends = Reign;
         if (_mutation != CohortMutation.GoesOnAfterLead) { End(nowUs); }
         _grantUntilUs = nowUs;
-        _effects.Add(new ElectionEffect.SendLead(to, new(_self, ends)));
+        _effects.Add(new ElectionEffect.SendLead(to, new(_self, ends, members)));
     }
 
     private void BeginRound(long nowUs, LogIndex last)
@@ -262,7 +274,7 @@ public sealed class Election
         _roundUntilUs = nowUs + _options.RoundUs;
         _yes.Clear();
         _yes.Add(_self);
-        Promise(new(reign, _self));
+        Promise(Ballot with { Promised = reign, For = _self, Learns = false });
         _effects.Add(new ElectionEffect.SendAsk(new(_self, reign, IsPre: false, last, _ends)));
         Count(nowUs, last);
     }
@@ -277,6 +289,9 @@ public sealed class Election
             return;
         }
         (State, Reign, Leader, _standAtUs) = (ElectionState.Leads, _round, _self, long.MaxValue);
+        if (_ends != Reign.None && _members is { } members) { Cohort = members; }
+        (_ends, _members) = (Reign.None, null);
+        Promise(Ballot with { Members = Cohort });
         _effects.Add(new ElectionEffect.Begin(_round));
     }
 

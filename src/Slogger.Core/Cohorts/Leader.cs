@@ -12,7 +12,9 @@ namespace Slogger.Core.Cohorts;
 /// <summary>One reign, at its leader. Not thread-safe. Source: design, replicated shards, 4.2, 4.6 and 6.1.</summary>
 public sealed class Leader
 {
+    private const int MembersMin = 2;
     private readonly NodeName _self;
+    private readonly Cohort _cohort;
     private readonly CommitRule _rule;
     private readonly CohortMutation _mutation;
     private readonly Dictionary<NodeName, Learner> _learners = [];
@@ -32,7 +34,7 @@ public sealed class Leader
 
     internal Leader(NodeName self, Reign reign, Cohort cohort, long leaseUs, long nowUs, CohortMutation mutation)
     {
-        (_self, Reign, _mutation) = (self, reign, mutation);
+        (_self, _cohort, Reign, _mutation) = (self, cohort, reign, mutation);
         _rule = new(reign, cohort, mutation);
         Lease = new(self, cohort, leaseUs, nowUs, mutation);
     }
@@ -76,6 +78,13 @@ public sealed class Leader
         if (reply.EchoUs > 0) { Lease.Echoed(node, reply.EchoUs, nowUs); }
         return reply.Durable.Reign == Reign && _rule.Durable(node, reply.Durable);
     }
+
+    /// <summary>Whether the next reign may have these members (R12): the record of this one is committed by its own, and they differ by
+    /// one. A node that is new has all that is committed.</summary>
+    public bool MayChange(Cohort next) => next.Voters.Length >= MembersMin
+        && (Commit is not null || _mutation == CohortMutation.ChangesUncommitted)
+        && (next.Differences(_cohort) == 1 || _mutation == CohortMutation.ChangesTwo)
+        && next.Voters.Except(_cohort.Voters).All(n => DurableOf(n) is not null);
 
     /// <summary>Whether a node that learns has learned enough: it votes from then on.</summary>
     public bool Admits(NodeName node) => _learners.TryGetValue(node, out Learner learner)

@@ -15,8 +15,8 @@ public sealed class LeaderLease
     private readonly long _leaseUs;
     private readonly long _beganUs;
     private readonly CohortMutation _mutation;
+    private readonly Cohort _cohort;
     private readonly Dictionary<NodeName, long> _echoUs = [];
-    private Cohort _cohort;
 
     /// <summary>A reign begins: nothing was echoed yet.</summary>
     /// <param name="self">The leader.</param>
@@ -56,13 +56,6 @@ public sealed class LeaderLease
         if (_mutation == CohortMutation.LeaseFromArrival) { echoUs = nowUs; }
         if (from == _self || (_echoUs.TryGetValue(from, out long before) && before >= echoUs)) { return; }
         _echoUs[from] = echoUs;
-        Count();
-    }
-
-    /// <summary>Others vote from now on.</summary>
-    public void Changed(Cohort cohort)
-    {
-        _cohort = cohort;
         Count();
     }
 

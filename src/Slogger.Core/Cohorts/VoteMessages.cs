@@ -24,4 +24,5 @@ public readonly record struct Vote(NodeName From, Reign Reign, bool IsPre, bool 
 /// <summary>A leader ends its reign, and asks a follower to lead the next one.</summary>
 /// <param name="From">The leader.</param>
 /// <param name="Ends">The reign that ends. Its leader has given its lease back, for good.</param>
-public readonly record struct Lead(NodeName From, Reign Ends);
+/// <param name="Members">The members of the next reign, if it begins by this word; null: those of this one.</param>
+public readonly record struct Lead(NodeName From, Reign Ends, Cohort? Members = null);

@@ -1,11 +1,14 @@
-// THE FORMAT OF A BALLOT: what a node of a cohort has promised. Two slots of 512 bytes, written in turn, each a sector of its own: a write
-// that does not come to its end spoils the slot that does not count. The newer whole slot counts. All numbers are little-endian.
+// THE FORMAT OF A BALLOT: what a node of a cohort has promised. Two slots of 4096 bytes, written in turn: a write that does not come to its
+// end spoils the slot that does not count. The newer whole slot counts. All numbers are little-endian.
 //
-//     0 u32 magic "SLBT"    4 u32 format (1)        8 u8[16] incarnation       24 i64 sequence: 1 is the file's making
+//     0 u32 magic "SLBT"    4 u32 format (2)        8 u8[16] incarnation       24 i64 sequence: 1 is the file's making
 //    32 i64 promised reign 40 i32 shard            44 u8 learns: 0, 1
-//    45 text cluster, text node, text for whom      text: u8 length, 0 to 64 bytes of ASCII
+//    45 text cluster, text node, text for whom      text: u8 length, that many bytes of ASCII; names have 0 to 64
+//       u8 count of members, then of each: text node, text address
 //       zeros
-//   508 u32 checksum: CRC-32C of [0, 508)
+//  4092 u32 checksum: CRC-32C of [0, 4092)
+//
+// Format 1 has slots of 512 bytes, and no members. It is read, and replaced when it is opened.
 //
 // What is acted upon is durable: a process that was killed may have left a slot that is in memory only, so opening writes the slot that
 // counts once more, in its place, and syncs it.
@@ -26,10 +29,12 @@ public sealed class BallotFile : IDisposable
     public const int TextMax = 64;
 
     private const uint Magic = 0x54424C53;
-    private const uint FormatVersion = 1;
-    private const int SlotBytes = 512;
+    private const uint FormatVersion = 2;
+    private const int SlotBytes = 4096;
     private const int ChecksumAt = SlotBytes - sizeof(uint);
     private const int TextsAt = 45;
+    private const int SlotBytesOf1 = 512;
+    private const int MembersMax = 7, AddressMax = 255;
 
     private readonly ILogFile _file;
     private readonly ArraySegment<byte> _slot = AlignedBuffer.Allocate(SlotBytes);
@@ -65,9 +70,7 @@ public sealed class BallotFile : IDisposable
         if (ReadSlots(files, path) is not { } slots)
         {
             var made = new Content(cluster, shard, node, new Guid(RandomNumberGenerator.GetBytes(16)), Content.FirstSequence, default);
-            byte[] both = new byte[2 * SlotBytes];
-            Encode(made, both.AsSpan(made.SlotAt, SlotBytes));
-            DurableFile.Write(files, path, both);
+            Make(files, path, made);
             return new BallotFile(files.Open(path, writable: true), made);
         }
         Content found = Newest(slots, path);
@@ -77,6 +80,7 @@ public sealed class BallotFile : IDisposable
                 $"{path} is the ballot of node {found.Node} of shard {found.Shard} in cluster {found.Cluster}, not of node {node} of " +
                 $"shard {shard} in cluster {cluster}. Check which data directory belongs to this node.");
         }
+        if (slots.Length == 2 * SlotBytesOf1) { Make(files, path, found); }
         ILogFile file = files.Open(path, writable: true);
         try
         {
@@ -99,6 +103,7 @@ public sealed class BallotFile : IDisposable
     public void Write(Ballot ballot)
     {
         CheckText(ballot.For.Text ?? "", nameof(ballot));
+        CheckMembers(ballot.Members);
         Content next = _content with { Sequence = _content.Sequence + 1, Ballot = ballot };
         WriteSlot(next);
         _content = next;
@@ -117,12 +122,19 @@ public sealed class BallotFile : IDisposable
         _hasFailed = false;
     }
 
+    private static void Make(IFileLayer files, string path, in Content content)
+    {
+        byte[] both = new byte[2 * SlotBytes];
+        Encode(content, both.AsSpan(content.SlotAt, SlotBytes));
+        DurableFile.Write(files, path, both);
+    }
+
     private static byte[]? ReadSlots(IFileLayer files, string path)
     {
         try
         {
             using ILogFile file = files.Open(path, writable: false);
-            byte[] slots = new byte[2 * SlotBytes];
+            byte[] slots = new byte[2 * (file.Length == 2 * SlotBytesOf1 ? SlotBytesOf1 : SlotBytes)];
             file.Read(slots, 0);
             return file.Length == 0 ? null : slots;
         }
@@ -135,9 +147,10 @@ public sealed class BallotFile : IDisposable
     private static Content Newest(ReadOnlySpan<byte> slots, string path)
     {
         Content? newest = null;
-        for (int at = 0; at < slots.Length; at += SlotBytes)
+        int bytes = slots.Length / 2;
+        for (int at = 0; at < slots.Length; at += bytes)
         {
-            if (Decode(slots.Slice(at, SlotBytes), path) is { } slot && !(newest?.Sequence > slot.Sequence)) { newest = slot; }
+            if (Decode(slots.Slice(at, bytes), path) is { } slot && !(newest?.Sequence > slot.Sequence)) { newest = slot; }
         }
         return newest ?? throw new InvalidDataException(
             $"{path} is damaged: it does not say what this node has promised, so the node must not vote. Put back no older copy of it. " +
@@ -147,12 +160,12 @@ public sealed class BallotFile : IDisposable
     private static Content? Decode(ReadOnlySpan<byte> slot, string path)
     {
         if (BinaryPrimitives.ReadUInt32LittleEndian(slot) != Magic
-            || BinaryPrimitives.ReadUInt32LittleEndian(slot[ChecksumAt..]) != Crc32C.Compute(slot[..ChecksumAt]))
+            || BinaryPrimitives.ReadUInt32LittleEndian(slot[^sizeof(uint)..]) != Crc32C.Compute(slot[..^sizeof(uint)]))
         {
             return null;
         }
         uint format = BinaryPrimitives.ReadUInt32LittleEndian(slot[4..]);
-        if (format != FormatVersion)
+        if (format != (slot.Length == SlotBytes ? FormatVersion : 1))
         {
             throw new InvalidDataException(
                 $"{path} has format {format}, which is not the format {FormatVersion} that this program reads; use the program that " +
@@ -163,9 +176,18 @@ public sealed class BallotFile : IDisposable
         var ballot = new Ballot(new Reign(BinaryPrimitives.ReadInt64LittleEndian(slot[32..])), new NodeName(promisedTo))
         {
             Learns = slot[44] != 0,
+            Members = slot.Length == SlotBytes ? ReadMembers(texts) : null,
         };
         return new Content(cluster, new ShardId(BinaryPrimitives.ReadInt32LittleEndian(slot[40..])), new NodeName(node),
             new Guid(slot.Slice(8, 16)), BinaryPrimitives.ReadInt64LittleEndian(slot[24..]), ballot);
+    }
+
+    private static Cohort? ReadMembers(ReadOnlySpan<byte> source)
+    {
+        var members = new (NodeName, string)[source[0]];
+        ReadOnlySpan<byte> texts = source[1..];
+        for (int i = 0; i < members.Length; i++) { members[i] = (new(Text(ref texts)), Text(ref texts)); }
+        return members.Length == 0 ? null : new(members);
     }
 
     private static void Encode(in Content content, Span<byte> slot)
@@ -179,12 +201,23 @@ public sealed class BallotFile : IDisposable
         BinaryPrimitives.WriteInt32LittleEndian(slot[40..], content.Shard.Number);
         slot[44] = content.Ballot.Learns ? (byte)1 : (byte)0;
         Span<byte> rest = slot[TextsAt..];
-        foreach (string text in (ReadOnlySpan<string>)[content.Cluster, content.Node.Text, content.Ballot.For.Text ?? ""])
+        Put(content.Cluster, ref rest);
+        Put(content.Node.Text, ref rest);
+        Put(content.Ballot.For.Text ?? "", ref rest);
+        rest[0] = (byte)(content.Ballot.Members?.Voters.Length ?? 0);
+        rest = rest[1..];
+        foreach ((NodeName node, string address) in content.Ballot.Members?.Members ?? [])
         {
-            rest[0] = (byte)Encoding.ASCII.GetBytes(text, rest[1..]);
-            rest = rest[(1 + rest[0])..];
+            Put(node.Text, ref rest);
+            Put(address, ref rest);
         }
         BinaryPrimitives.WriteUInt32LittleEndian(slot[ChecksumAt..], Crc32C.Compute(slot[..ChecksumAt]));
+    }
+
+    private static void Put(string text, ref Span<byte> rest)
+    {
+        rest[0] = (byte)Encoding.ASCII.GetBytes(text, rest[1..]);
+        rest = rest[(1 + rest[0])..];
     }
 
     private static string Text(ref ReadOnlySpan<byte> rest)
@@ -194,11 +227,25 @@ public sealed class BallotFile : IDisposable
         return text;
     }
 
-    private static void CheckText(string text, string name)
+    private static void CheckText(string text, string name, int max = TextMax)
     {
-        if (text.Length > TextMax || !Ascii.IsValid(text))
+        if (text.Length > max || !Ascii.IsValid(text))
         {
-            throw new ArgumentException($"\"{text}\" has more than {TextMax} characters, or one that is not ASCII.", name);
+            throw new ArgumentException($"\"{text}\" has more than {max} characters, or one that is not ASCII.", name);
+        }
+    }
+
+    private static void CheckMembers(Cohort? members)
+    {
+        if (members is null) { return; }
+        if (members.Voters.Length > MembersMax)
+        {
+            throw new ArgumentException($"There are {members.Voters.Length} members, and {MembersMax} are the most.", nameof(members));
+        }
+        foreach ((NodeName node, string address) in members.Members)
+        {
+            CheckText(node.Text, nameof(members));
+            CheckText(address, nameof(members), AddressMax);
         }
     }
 

@@ -54,7 +54,7 @@ public class ElectionTests
             a.TakeEffects());
         a.Voted(2, new(B, First, IsPre: false, IsYes: true, First), With(log));
         a.Voted(2, new(C, First, IsPre: false, IsYes: true, First), With(log));
-        Assert.Equal([new ElectionEffect.Begin(First)], a.TakeEffects());
+        Assert.Equal([new ElectionEffect.Promise(new(First, A) { Members = Three }), new ElectionEffect.Begin(First)], a.TakeEffects());
         Assert.Equal((ElectionState.Leads, First, (NodeName?)A), (a.State, a.Reign, a.Leader));
     }
 
@@ -151,7 +151,7 @@ public class ElectionTests
     {
         Election a = Leader();
         Assert.True(a.Heard(10, Second, B));
-        Assert.Equal([new ElectionEffect.Promise(new(Second, B)), new ElectionEffect.StepDown(First)], a.TakeEffects());
+        Assert.Equal([new ElectionEffect.Promise(new(Second, B) { Members = Three }), new ElectionEffect.StepDown(First)], a.TakeEffects());
         Election other = Leader();
         other.Refused(10, Second);
         Assert.Equal([new ElectionEffect.StepDown(First)], other.TakeEffects());
@@ -175,7 +175,7 @@ public class ElectionTests
         Assert.False(VoteOf(a).IsYes);
         Assert.Equal(ElectionState.Leads, a.State);
         a.Asked(100 + Options.LeaseUs, new(C, Second, IsPre: false, Log(1, 99), Reign.None), Log(1, 10));
-        Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.Promise(new(Second, C)),
+        Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.Promise(new(Second, C) { Members = Three }),
             new ElectionEffect.SendVote(C, new(A, Second, IsPre: false, IsYes: true, Second))], a.TakeEffects());
     }
 
@@ -211,6 +211,68 @@ public class ElectionTests
     }
 
     [Fact]
+    public void HandOver_WithOtherMembers_TheNextIsElectedByThoseBefore_AndLeadsThoseAfter()
+    {
+        var two = new Cohort([B, C]);
+        Election a = Leader(), b = Node(B);
+        b.Heard(10, First, A, Three);
+        b.TakeEffects();
+        a.HandOver(20, B, two);
+        var lead = new Lead(A, First, two);
+        Assert.Equal(new ElectionEffect.SendLead(B, lead), a.TakeEffects()[^1]);
+        b.LeadTold(21, lead, Log(1, 10));
+        b.TakeEffects();
+        Assert.Equal(Three, b.Cohort);
+        // By the vote of one that is none any more.
+        b.Voted(22, new(A, Second, IsPre: false, IsYes: true, Second), With(Log(1, 10)));
+        Assert.Equal([new ElectionEffect.Promise(new(Second, B) { Members = two }), new ElectionEffect.Begin(Second)], b.TakeEffects());
+        Assert.Equal(two, b.Cohort);
+    }
+
+    [Fact]
+    public void HandOver_ThatCameToNothing_ChangesNoMembersInALaterReign()
+    {
+        Election b = Node(B);
+        b.Heard(10, First, A, Three);
+        b.LeadTold(21, new(A, First, new Cohort([B, C])), Log(1, 10));
+        b.Heard(30, Third, C, Three);
+        b.TakeEffects();
+        NodeView view = With(Log(3, 10));
+        b.Tick(Options.GrantUs + 1_000, view);
+        b.Tick(Options.GrantUs + 1_000 + Options.JitterUs, view);
+        Reign next = b.TakeEffects().OfType<ElectionEffect.SendAsk>().Last().Ask.Reign;
+        b.Voted(200_000, new(C, next, IsPre: true, IsYes: true, Third), view);
+        b.Voted(200_000, new(C, next, IsPre: false, IsYes: true, next), view);
+        Assert.Equal((ElectionState.Leads, Three), (b.State, b.Cohort));
+    }
+
+    [Fact]
+    public void Members_ThatALeaderNames_AreKept_AndCountFromThenOn()
+    {
+        var four = new Cohort([A, B, C, new("d")]);
+        Election b = Node(B);
+        Assert.True(b.Heard(10, First, A, four));
+        Ballot kept = Assert.IsType<ElectionEffect.Promise>(Assert.Single(b.TakeEffects())).Ballot;
+        Assert.Equal((First, four), (kept.Promised, kept.Members));
+        // What says nothing of members changes none.
+        Assert.True(b.Heard(20, First, A));
+        Assert.Empty(b.TakeEffects());
+        Assert.Equal(four, Node(B, kept).Cohort);
+    }
+
+    [Fact]
+    public void Voter_ThatIsNoMemberYet_VotesAllTheSame()
+    {
+        Election d = Node(new("d"));
+        d.Asked(0, new(A, Second, IsPre: false, Log(1, 10), Ends: Reign.None), Log(1, 10));
+        Assert.True(VoteOf(d).IsYes);
+        // It does not stand, and obeys.
+        d.Tick(10_000_000, With(Log(1, 10)));
+        Assert.Empty(d.TakeEffects());
+        Assert.True(d.Heard(10_000_000, Third, A));
+    }
+
+    [Fact]
     public void HandOver_ThatAnotherLeaderHasSaid_EndsNoGrant()
     {
         Election c = Node(C);
@@ -241,16 +303,5 @@ public class ElectionTests
     {
         Election a = Node(A);
         Assert.Equal(Options.StorelessUs + Options.BehindUs, a.Tick(0, new(Log(0, 10), StoreFollows: false, IsBehind: true)));
-    }
-
-    [Fact]
-    public void Learner_NeitherVotesNorStands_ButObeys()
-    {
-        Election d = Node(new("d"));
-        d.Tick(0, With(Log(0, 10)));
-        d.Asked(0, new(A, First, IsPre: false, Log(0, 10), Reign.None), Log(0, 10));
-        Assert.Empty(d.TakeEffects());
-        Assert.True(d.Heard(1, First, A));
-        Assert.Equal([new ElectionEffect.Promise(new(First, A))], d.TakeEffects());
     }
 }

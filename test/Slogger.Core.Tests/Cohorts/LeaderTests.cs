@@ -63,4 +63,26 @@ public class LeaderTests
         Assert.False(leader.Synced(At(10)));
         Assert.Null(leader.Commit);
     }
+
+    [Fact]
+    public void Members_Change_ByOne_AndNotBeforeTheReignsRecordIsCommitted()
+    {
+        Leader leader = New();
+        var cohort = new Cohort([s_a, s_b, s_c]);
+        NodeName d = new("d");
+        leader.Synced(At(10));
+        Assert.False(leader.MayChange(cohort.Without(s_c)));
+        leader.Replied(s_b, Ack(10, echoUs: 50), nowUs: 60);
+        Assert.True(leader.MayChange(cohort.Without(s_c)));
+        Assert.True(leader.MayChange(cohort.Without(s_a)));
+        Assert.False(leader.MayChange(cohort));
+        Assert.False(leader.MayChange(new([s_a])));
+        Assert.False(leader.MayChange(cohort.Without(s_c).With(d, "")));
+        // One that is new has the log first.
+        Assert.False(leader.MayChange(cohort.With(d, "")));
+        leader.Replied(d, Ack(10, echoUs: 50, learns: true), nowUs: 60);
+        Assert.False(leader.MayChange(cohort.With(d, "")));
+        leader.Replied(d, Ack(10, echoUs: 70), nowUs: 80);
+        Assert.True(leader.MayChange(cohort.With(d, "")));
+    }
 }

@@ -120,7 +120,7 @@ public class MajorityTests
     [Fact]
     public void Cohort_NobodyOrOneTwice_IsRefused()
     {
-        Assert.Throws<ArgumentException>(() => new Cohort([]));
+        Assert.Throws<ArgumentException>(() => new Cohort(Array.Empty<NodeName>()));
         Assert.Throws<ArgumentException>(() => new Cohort([s_names[0], s_names[0]]));
     }
 }

@@ -9,6 +9,7 @@ internal sealed class CohortChecks(CohortWorld world)
     private readonly List<CohortEntry> _history = [];           // all that was ever committed
     private readonly List<Reign> _committedIn = [];
     private readonly Dictionary<Reign, NodeName> _leaders = [];
+    private readonly Dictionary<Reign, Cohort> _members = [];
     private readonly Dictionary<(NodeName Voter, Reign Reign), NodeName> _votes = [];
     private long _ids;
 
@@ -36,9 +37,18 @@ internal sealed class CohortChecks(CohortWorld world)
     /// <summary>R1 and R3: a leader says that its log is committed up to here.</summary>
     public void OnCommitted(CohortNode leader, ReadOnlySpan<CohortEntry> log, Reign reign)
     {
+        Cohort members = _members[reign];
+        if (reign > NewestCommitted && NewestCommitted != Reign.None && members.Differences(_members[NewestCommitted]) > 1)
+        {
+            throw new SimException($"R12: reign {reign} commits with {members}, and reign {NewestCommitted} did with "
+                + $"{_members[NewestCommitted]}.");
+        }
         int have = 0;
-        foreach (CohortNode node in world.Nodes) { have += node.DurableOf(log) >= log.Length ? 1 : 0; }
-        if (have < world.Cohort.Majority)
+        foreach (CohortNode node in world.Nodes)
+        {
+            have += members.Has(node.Name) && node.DurableOf(log) >= log.Length ? 1 : 0;
+        }
+        if (have < members.Majority)
         {
             throw new SimException($"R3: {leader.Name} counts {log.Length} versions as committed, and {have} nodes have them.");
         }
@@ -60,12 +70,13 @@ internal sealed class CohortChecks(CohortWorld world)
 
     /// <summary>R2: who begins a reign has all that earlier ones have committed. R1: it leads the reign alone. One that was stopped may
     /// begin when a later one leads already; it can commit nothing.</summary>
-    public void OnBegins(CohortNode leader, Reign reign, ReadOnlySpan<CohortEntry> log)
+    public void OnBegins(CohortNode leader, Reign reign, ReadOnlySpan<CohortEntry> log, Cohort members)
     {
         if (!_leaders.TryAdd(reign, leader.Name))
         {
             throw new SimException($"R1: {_leaders[reign]} and {leader.Name} lead reign {reign}.");
         }
+        _members[reign] = members;
         for (int i = 0; i < _history.Count; i++)
         {
             if (_committedIn[i] < reign && (i >= log.Length || log[i] != _history[i]))

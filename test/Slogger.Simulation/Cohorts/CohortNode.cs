@@ -44,6 +44,12 @@ internal sealed class CohortNode
 
     public bool Leads => _election?.State == ElectionState.Leads;
 
+    /// <summary>The members, as far as it knows.</summary>
+    public Cohort Members => _election?.Cohort ?? _ballot.Members ?? Configured;
+
+    // A node that is to join names itself.
+    private Cohort Configured => _world.Cohort.Has(Name) ? _world.Cohort : _world.Cohort.With(Name, "");
+
     public bool IsAlive => _election is not null;
 
     /// <summary>Counts its processes.</summary>
@@ -56,7 +62,7 @@ internal sealed class CohortNode
 
     public override string ToString() => _election is null ? $"{Name} is dead"
         : $"{Name} {_election.State} in reign {_election.Reign}, promised {_ballot.Promised}, log {_disk.Index}/{_log.Index}, "
-            + $"{(_ballot.Learns ? "learns" : "votes")}";
+            + $"{(_ballot.Learns ? "learns" : "votes")}, of {Members}";
 
     /// <summary>Before it has ever started: the log of a shard that had no cohort, or nothing.</summary>
     public void HasOnDisk(CohortEntry[] log) => (_disk, _ballot) = (CohortLog.Empty.Add(log), new() { Learns = log.Length == 0 });
@@ -70,7 +76,7 @@ internal sealed class CohortNode
         _waiting.Clear();
         _shippers.Clear();
         Follow();
-        _election = new(Name, _world.Cohort, _ballot, ClockUs, _world.Options, most => _world.Random.NextInt64(Math.Max(1, most)),
+        _election = new(Name, Configured, _ballot, ClockUs, _world.Options, most => _world.Random.NextInt64(Math.Max(1, most)),
             _world.Settings.Mutation);
         Turn(_life);
     }
@@ -142,10 +148,33 @@ internal sealed class CohortNode
     public void HandOver()
     {
         if (!Leads || _isStopped) { return; }
-        NodeName to = _world.Cohort.Voters.Where(n => n != Name).MaxBy(n => _leads!.DurableOf(n) ?? default);
-        _world.Count("handed over");
-        _election!.HandOver(ClockUs, to);
+        HandOver(null);
+    }
+
+    private void HandOver(Cohort? members)
+    {
+        NodeName to = Members.Voters.Where(n => n != Name && members?.Has(n) != false).MaxBy(n => _leads!.DurableOf(n) ?? default);
+        _world.Count(members is null ? "handed over" : members.Has(_world.Changing!.Name) ? "member added" : "member removed");
+        _election!.HandOver(ClockUs, to, members);
         Perform();
+    }
+
+    // Somebody has asked for another member, or for one less: the log is shipped to one that is to come.
+    private void Change()
+    {
+        if (_world.Changing is not { } node) { return; }
+        if (_world.IsAdding == Members.Has(node.Name))
+        {
+            _world.Changing = null;
+            return;
+        }
+        if (_world.IsAdding && !_shippers.ContainsKey(node)) { ShipTo(node); }
+        Cohort next = _world.IsAdding ? Members.With(node.Name, "") : Members.Without(node.Name);
+        if (_world.Settings.Mutation == CohortMutation.ChangesTwo && Members.Voters.Length > 3)
+        {
+            next = next.Without(next.Voters.First(n => n != Name && n != node.Name));
+        }
+        if (_leads!.MayChange(next)) { HandOver(next); }
     }
 
     private void GoOn()
@@ -184,6 +213,7 @@ internal sealed class CohortNode
         if (_world.Random.Next(2) == 0) { Append(); }
         if (_world.Random.Next(4) == 0) { Read(); }
         Ship();
+        Change();
     }
 
     private void Append()
@@ -211,7 +241,8 @@ internal sealed class CohortNode
         foreach (ShipRequest request in effects.OfType<ShipperEffect.Send>().Select(e => e.Request))
         {
             CohortLog log = _log;
-            _world.Send(this, to, node => node.OnShipped(this, life, request, log));
+            Cohort? members = request is ShipRequest.Hello ? Members : null;
+            _world.Send(this, to, node => node.OnShipped(this, life, request, log, members));
         }
     }
 
@@ -259,10 +290,10 @@ internal sealed class CohortNode
 
     // ---- A follower ----
 
-    private void OnShipped(CohortNode from, long life, ShipRequest request, CohortLog log)
+    private void OnShipped(CohortNode from, long life, ShipRequest request, CohortLog log, Cohort? members)
     {
         Reign reign = new(request.Sender.Epoch);
-        if (!_election!.Heard(ClockUs, reign, from.Name))
+        if (!_election!.Heard(ClockUs, reign, from.Name, members))
         {
             Reign promised = _ballot.Promised;
             _world.Send(this, from, node => node.OnRefused(promised));
@@ -422,20 +453,22 @@ internal sealed class CohortNode
     private void Begin(Reign reign)
     {
         _world.Count("reigns");
-        _world.Checks.OnBegins(this, reign, _log.Entries.AsSpan());
-        _leads = new(Name, reign, _world.Cohort, _world.Options.LeaseUs, ClockUs, _world.Settings.Mutation);
+        _world.Checks.OnBegins(this, reign, _log.Entries.AsSpan(), Members);
+        _leads = new(Name, reign, Members, _world.Options.LeaseUs, ClockUs, _world.Settings.Mutation);
         // Its record: durable at once, with all that lies before.
         _disk = _log = _log.Begin(new(_log.Lines.End.WorldLine, _log.Lines.End.Closed, _log.Lines.End.Offset) { Reign = reign });
-        foreach (CohortNode other in _world.Nodes.Where(n => n != this))
-        {
-            var machine = new Shipper(CohortLog.Shard, new Sender(default, reign.Number, _life), CohortLog.History,
-                _log.Lines.Begins[1..], 0, _log.Index, default, s_options) { First = _log.Lines.Begins[0], Committed = default };
-            _shippers[other] = (machine, -1);
-            List<ShipperEffect> effects = [];
-            machine.Connected(ClockUs, effects);
-            Say(other, effects);
-        }
+        foreach (CohortNode other in _world.Nodes.Where(n => n != this && Members.Has(n.Name))) { ShipTo(other); }
         Counts(_leads.Synced(_log.Index));
+    }
+
+    private void ShipTo(CohortNode other)
+    {
+        var machine = new Shipper(CohortLog.Shard, new Sender(default, _leads!.Reign.Number, _life), CohortLog.History,
+            _log.Lines.Begins[1..], 0, _log.Index, default, s_options) { First = _log.Lines.Begins[0], Committed = default };
+        _shippers[other] = (machine, -1);
+        List<ShipperEffect> effects = [];
+        machine.Connected(ClockUs, effects);
+        Say(other, effects);
     }
 
     private void OnAsk(Ask ask)

@@ -37,7 +37,9 @@ internal sealed class CohortWorld
         int count = settings.Nodes > 0 ? settings.Nodes : Random.Next(4) == 0 ? 5 : 3;
         Cohort = new(Enumerable.Range(0, count).Select(i => new NodeName($"{(char)('a' + i)}")));
         Checks = new(this);
-        Nodes = [.. Cohort.Voters.Select((name, i) => new CohortNode(this, i, name))];
+        // Of each third case the members change: two nodes wait to be some.
+        IEnumerable<NodeName> spare = Changes ? [new("x"), new("y")] : [];
+        Nodes = [.. Cohort.Voters.Concat(spare).Select((name, i) => new CohortNode(this, i, name))];
     }
 
     public CohortSettings Settings { get; }
@@ -51,6 +53,13 @@ internal sealed class CohortWorld
     public CohortChecks Checks { get; }
 
     public CohortNode[] Nodes { get; }
+
+    /// <summary>The node that somebody has asked to add, or to remove; null: nobody has.</summary>
+    public CohortNode? Changing { get; set; }
+
+    public bool IsAdding { get; private set; }
+
+    private bool Changes => Settings.Seed % 3 == 2;
 
     public long NowUs { get; private set; }
 
@@ -68,6 +77,7 @@ internal sealed class CohortWorld
     /// <exception cref="SimException">An invariant does not hold.</exception>
     public void Run()
     {
+        foreach (CohortNode node in Nodes.Where(n => !Cohort.Has(n.Name))) { node.HasOnDisk([]); }
         if (Settings.Seed % 4 == 0) { HadOneProcess(); }
         foreach (CohortNode node in Nodes) { node.Start(); }
         After(Random.Next(50_000), Trouble);
@@ -89,9 +99,9 @@ internal sealed class CohortWorld
     private void HadOneProcess()
     {
         Count("had one process");
-        CohortNode first = Any();
+        CohortNode first = Nodes[Random.Next(Cohort.Voters.Length)];
         CohortEntry[] log = [.. Enumerable.Range(0, 1 + Random.Next(20)).Select(_ => new CohortEntry(Reign.None, Checks.NextId()))];
-        foreach (CohortNode node in Nodes) { node.HasOnDisk(node == first ? log : []); }
+        foreach (CohortNode node in Nodes.Where(n => Cohort.Has(n.Name))) { node.HasOnDisk(node == first ? log : []); }
         Checks.OnToldBefore(log);
     }
 
@@ -138,6 +148,9 @@ internal sealed class CohortWorld
         CohortNode node = Random.Next(2) == 0 ? Nodes.FirstOrDefault(n => n.Leads) ?? Any() : Any();
         switch (Random.Next(11))
         {
+            case 10 when Changes:
+                Change();
+                break;
             // One at a time: a cohort of three stands the loss of one.
             case 10 when Nodes.All(n => !n.Learns) && !Checks.IsAtOneNode:
                 LoseDisk(node);
@@ -168,6 +181,15 @@ internal sealed class CohortWorld
                 break;
         }
         After(Random.Next(2) == 0 ? Random.Next(20_000) : Random.Next(400_000), Trouble);
+    }
+
+    // A leader does it, or the next one. There are three members or more.
+    private void Change()
+    {
+        CohortNode node = Any();
+        Cohort members = (Nodes.FirstOrDefault(n => n.Leads) ?? node).Members;
+        IsAdding = !members.Has(node.Name);
+        if (IsAdding || members.Voters.Length > 3) { Changing = node; }
     }
 
     // By itself, or when it matters: while the leader sleeps, or while the leader's own disk has not caught up and it is about to die.
@@ -221,12 +243,15 @@ internal sealed class CohortWorld
         if (from != to) { _cut.Add((from, to)); }
     }
 
-    // All are well, or all but the leader: it hears nobody, and goes on talking (R10: one-way cuts included).
+    // All are well, or all but the leader: it hears nobody, and goes on talking (R10: one-way cuts included). A cohort that has yet to begin
+    // needs all.
     private void Heal()
     {
         _cut.Clear();
+        Changing = null;
         foreach (CohortNode node in Nodes) { node.Revive(); }
-        if (Random.Next(2) == 0 && Nodes.All(n => !n.Learns) && Nodes.FirstOrDefault(n => n.Leads) is { } leader)
+        if (Random.Next(2) == 0 && Checks.NewestCommitted != Reign.None && Nodes.All(n => !n.Learns || !Cohort.Has(n.Name))
+            && Nodes.All(n => n.Members.Voters.Length > 2) && Nodes.FirstOrDefault(n => n.Leads) is { } leader)
         {
             CutOff(leader, outward: false, inward: true);
             Count("a deaf leader");

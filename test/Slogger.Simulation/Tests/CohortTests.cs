@@ -18,7 +18,7 @@ public class CohortTests
             happened.UnionWith(world.Happened.Keys);
         }
         string[] all = ["commits", "made void", "reigns", "strong reads", "handed over", "a deaf leader", "stepped down", "cut apart",
-            "disks lost", "learned"];
+            "disks lost", "learned", "member added", "member removed"];
         Assert.Empty(all.Except(happened));
     }
 
@@ -41,8 +41,11 @@ public class CohortTests
     [InlineData((int)CohortMutation.AckBeforeSync, "R1|R2|R3|R4", 2000)]
     [InlineData((int)CohortMutation.AppliesUncommitted, "R4", 2000)]
     [InlineData((int)CohortMutation.LossForgotten, "R1|R2|R4", 2000)]
-    [InlineData((int)CohortMutation.LearnerCounts, "R1|R2|R3|R4|R5", 8000)]
+    [InlineData((int)CohortMutation.LearnerCounts, "R1|R2|R3|R4|R5|R10", 8000)]
     [InlineData((int)CohortMutation.MinorityFounds, "R1|R2|R4", 4000)]
+    [InlineData((int)CohortMutation.ChangesUncommitted, "R1|R2|R12", 2000)]
+    [InlineData((int)CohortMutation.ChangesTwo, "R1|R2|R12", 2000)]
+    [InlineData((int)CohortMutation.MembersForgotten, "R1|R2|R12", 2000)]
     public void Rule_IsOff_IsCaught(int mutation, string by, int seeds)
     {
         for (int seed = 1; seed <= seeds; seed++)
