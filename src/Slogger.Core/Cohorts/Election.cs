@@ -211,7 +211,9 @@ public sealed class Election
     /// <summary>The leader asks this node to lead.</summary>
     public void LeadTold(long nowUs, in Lead lead, LogIndex last)
     {
-        if (State == ElectionState.Leads || lead.Ends != Reign || lead.From != Leader || !Cohort.Has(_self) || Learns) { return; }
+        if (State == ElectionState.Leads || lead.Ends != Reign || lead.From != Leader || Learns) { return; }
+        // One that is to be a member may lead as its first: it has to be elected by those before.
+        if (!(lead.Members ?? Cohort).Has(_self)) { return; }
         _grantUntilUs = nowUs;
         (_ends, _members) = (lead.Ends, lead.Members);
         Stand(nowUs, Reign.Max(_highest, Ballot.Promised).Next, last);
@@ -282,7 +284,7 @@ public sealed class Election
     private void Count(long nowUs, LogIndex last)
     {
         int needed = Founds(last) && _mutation != CohortMutation.MinorityFounds ? Cohort.Voters.Length : Cohort.Majority;
-        if (_yes.Count < needed - (_mutation == CohortMutation.MinorityCounts ? 1 : 0)) { return; }
+        if (_yes.Count(Cohort.Has) < needed - (_mutation == CohortMutation.MinorityCounts ? 1 : 0)) { return; }
         if (State == ElectionState.Asks)
         {
             Stand(nowUs, _round, last);

@@ -12,7 +12,6 @@ namespace Slogger.Core.Cohorts;
 /// <summary>One reign, at its leader. Not thread-safe. Source: design, replicated shards, 4.2, 4.6 and 6.1.</summary>
 public sealed class Leader
 {
-    private const int MembersMin = 2;
     private readonly NodeName _self;
     private readonly Cohort _cohort;
     private readonly CommitRule _rule;
@@ -81,8 +80,7 @@ public sealed class Leader
 
     /// <summary>Whether the next reign may have these members (R12): the record of this one is committed by its own, and they differ by
     /// one. A node that is new has all that is committed.</summary>
-    public bool MayChange(Cohort next) => next.Voters.Length >= MembersMin
-        && (Commit is not null || _mutation == CohortMutation.ChangesUncommitted)
+    public bool MayChange(Cohort next) => (Commit is not null || _mutation == CohortMutation.ChangesUncommitted)
         && (next.Differences(_cohort) == 1 || _mutation == CohortMutation.ChangesTwo)
         && next.Voters.Except(_cohort.Voters).All(n => DurableOf(n) is not null);
 

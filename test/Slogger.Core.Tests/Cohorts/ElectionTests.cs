@@ -230,6 +230,22 @@ public class ElectionTests
     }
 
     [Fact]
+    public void HandOver_ToTheOneThatIsAdded_ItIsElectedByThoseBefore()
+    {
+        NodeName d = new("d");
+        Cohort two = new([A, B]), three = two.With(d, "");
+        Election node = Node(d, cohort: two);
+        node.Heard(10, First, A, two);
+        node.LeadTold(21, new(A, First, three), Log(1, 10));
+        node.TakeEffects();
+        node.Voted(22, new(A, Second, IsPre: false, IsYes: true, Second), With(Log(1, 10)));
+        // Its own vote counts for nothing yet.
+        Assert.Equal(ElectionState.Stands, node.State);
+        node.Voted(23, new(B, Second, IsPre: false, IsYes: true, Second), With(Log(1, 10)));
+        Assert.Equal((ElectionState.Leads, three), (node.State, node.Cohort));
+    }
+
+    [Fact]
     public void HandOver_ThatCameToNothing_ChangesNoMembersInALaterReign()
     {
         Election b = Node(B);

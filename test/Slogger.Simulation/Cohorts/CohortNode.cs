@@ -29,6 +29,7 @@ internal sealed class CohortNode
     private bool _isSyncing;
     private bool _isStopped;
     private long _life;                         // counts its processes
+    private long _reigns;                       // counts those that it has led: each has connections of its own
 
     public CohortNode(CohortWorld world, int index, NodeName name)
     {
@@ -153,7 +154,9 @@ internal sealed class CohortNode
 
     private void HandOver(Cohort? members)
     {
-        NodeName to = Members.Voters.Where(n => n != Name && members?.Has(n) != false).MaxBy(n => _leads!.DurableOf(n) ?? default);
+        NodeName[] others = [.. (members ?? Members).Voters.Where(n => n != Name)];
+        if (others.Length == 0) { return; }
+        NodeName to = _world.Random.Next(4) == 0 ? others[^1] : others.MaxBy(n => _leads!.DurableOf(n) ?? default);
         _world.Count(members is null ? "handed over" : members.Has(_world.Changing!.Name) ? "member added" : "member removed");
         _election!.HandOver(ClockUs, to, members);
         Perform();
@@ -237,12 +240,12 @@ internal sealed class CohortNode
 
     private void Say(CohortNode to, List<ShipperEffect> effects)
     {
-        long life = _life;
+        long reigns = _reigns;
         foreach (ShipRequest request in effects.OfType<ShipperEffect.Send>().Select(e => e.Request))
         {
             CohortLog log = _log;
             Cohort? members = request is ShipRequest.Hello ? Members : null;
-            _world.Send(this, to, node => node.OnShipped(this, life, request, log, members));
+            _world.Send(this, to, node => node.OnShipped(this, reigns, request, log, members));
         }
     }
 
@@ -290,7 +293,7 @@ internal sealed class CohortNode
 
     // ---- A follower ----
 
-    private void OnShipped(CohortNode from, long life, ShipRequest request, CohortLog log, Cohort? members)
+    private void OnShipped(CohortNode from, long itsReigns, ShipRequest request, CohortLog log, Cohort? members)
     {
         Reign reign = new(request.Sender.Epoch);
         if (!_election!.Heard(ClockUs, reign, from.Name, members))
@@ -303,10 +306,10 @@ internal sealed class CohortNode
         if (!Perform()) { return; }
         List<ReceiverEffect> effects = [];
         _follower!.Received(request, effects);
-        Perform(from, life, log, effects);
+        Perform(from, itsReigns, log, effects);
     }
 
-    private void Perform(CohortNode leader, long leaderLife, CohortLog log, List<ReceiverEffect> effects)
+    private void Perform(CohortNode leader, long itsReigns, CohortLog log, List<ReceiverEffect> effects)
     {
         for (int i = 0; i < effects.Count; i++)
         {
@@ -314,7 +317,7 @@ internal sealed class CohortNode
             {
                 case ReceiverEffect.Reply { Message: var reply }:
                     long own = _life;
-                    _world.Send(this, leader, node => node.OnReplied(this, own, leaderLife, reply));
+                    _world.Send(this, leader, node => node.OnReplied(this, own, itsReigns, reply));
                     break;
                 case ReceiverEffect.Append { Piece: { IsBranch: true } piece }:
                     _log = _log.Begin(new(piece.To.WorldLine, piece.To.Closed, piece.To.Offset) { Reign = piece.To.Reign });
@@ -334,7 +337,7 @@ internal sealed class CohortNode
                     _follower!.Rewound(_log.Lines, effects);
                     break;
                 case ReceiverEffect.Sync:
-                    SyncFor(leader, leaderLife);
+                    SyncFor(leader, itsReigns);
                     break;
                 case ReceiverEffect.Apply { To: var to }:
                     _world.Checks.OnExecuted(this, _log.Entries.AsSpan()[..(int)to.Version.Number]);
@@ -348,7 +351,7 @@ internal sealed class CohortNode
         }
     }
 
-    private void SyncFor(CohortNode leader, long leaderLife)
+    private void SyncFor(CohortNode leader, long itsReigns)
     {
         long life = _life;
         CohortLog log = _log;
@@ -360,7 +363,7 @@ internal sealed class CohortNode
             {
                 List<ReceiverEffect> effects = [];
                 _follower!.Synced(_disk.Lines.End, effects);
-                Perform(leader, leaderLife, _log, effects);
+                Perform(leader, itsReigns, _log, effects);
             });
         });
     }
@@ -377,9 +380,9 @@ internal sealed class CohortNode
 
     // ---- Its leader ----
 
-    private void OnReplied(CohortNode from, long itsLife, long ownLife, ShipReply reply)
+    private void OnReplied(CohortNode from, long itsLife, long ownReigns, ShipReply reply)
     {
-        if (!Leads || ownLife != _life || new Reign(reply.Newest.Epoch) > _election!.Reign
+        if (!Leads || ownReigns != _reigns || new Reign(reply.Newest.Epoch) > _election!.Reign
             || !_shippers.TryGetValue(from, out (Shipper Machine, long Life) to) || itsLife < to.Life) { return; }
         bool isNews = itsLife > to.Life;
         if (isNews) { _shippers[from] = (to.Machine, itsLife); }
@@ -453,6 +456,7 @@ internal sealed class CohortNode
     private void Begin(Reign reign)
     {
         _world.Count("reigns");
+        _reigns++;
         _world.Checks.OnBegins(this, reign, _log.Entries.AsSpan(), Members);
         _leads = new(Name, reign, Members, _world.Options.LeaseUs, ClockUs, _world.Settings.Mutation);
         // Its record: durable at once, with all that lies before.

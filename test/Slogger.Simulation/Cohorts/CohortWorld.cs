@@ -183,13 +183,13 @@ internal sealed class CohortWorld
         After(Random.Next(2) == 0 ? Random.Next(20_000) : Random.Next(400_000), Trouble);
     }
 
-    // A leader does it, or the next one. There are three members or more.
+    // A leader does it, or the next one.
     private void Change()
     {
         CohortNode node = Any();
         Cohort members = (Nodes.FirstOrDefault(n => n.Leads) ?? node).Members;
         IsAdding = !members.Has(node.Name);
-        if (IsAdding || members.Voters.Length > 3) { Changing = node; }
+        if (IsAdding || members.Voters.Length > 2) { Changing = node; }
     }
 
     // By itself, or when it matters: while the leader sleeps, or while the leader's own disk has not caught up and it is about to die.
