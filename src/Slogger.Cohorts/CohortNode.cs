@@ -39,23 +39,28 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private Election? _election;
     private Vote? _vote;                             // the answer to what was asked
     private Takeover? _takeover;                     // since it was elected
+    private Ending? _ending;                         // of its reign, when the next leader has all that is committed
     private Task _handing = Task.CompletedTask;      // another node is asked to lead
     private long _beatUs, _sinceUs;
     private volatile bool _hasSteppedDown;           // it has led, and does not any more
     private volatile bool _isStopping;
-    private volatile NodeState _state = new(ElectionState.Follows, default, null);
+    private volatile NodeState _state;
+
+    private sealed record Ending(NodeName To, Cohort? Members, long UntilUs, bool IsForced);
 
     // For other threads.
-    private sealed record NodeState(ElectionState Role, Reign Reign, NodeName? Leader);
+    private sealed record NodeState(ElectionState Role, Reign Reign, NodeName? Leader, Cohort Members);
 
     /// <summary>Nothing listens yet.</summary>
     public CohortNode(ServeOptions options, SiteCredentials credentials, ILogger report)
     {
         (_options, _credentials, _report) = (options, credentials, report);
+        _state = new(ElectionState.Follows, default, null, Options.Voters);
         _times = new() { LeaseUs = (long)Options.Lease.TotalMicroseconds };
         _thread = new(Tick, e => _shard!.OnIntakeFailed(e is LogException or IOException ? e.Message : e.ToString()));
         _peers = new(options, _times, credentials, _thread, report);
         _seats = new(options);
+        Changes = new(this, options);
     }
 
     /// <summary>The clock, which counts the time in which the machine sleeps. Any thread.</summary>
@@ -64,6 +69,8 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     // ---- What any thread may ask ----
 
     public CohortOptions Options => _options.Cohort!;
+
+    public Cohort Members => _state.Members;
 
     public IReadOnlyList<(NodeName Node, IShipConnector Way)> Others => _peers.Ways;
 
@@ -95,7 +102,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             yield return ("leader", state.Leader?.Text ?? "none");
             yield return ("commit_version", CommitOf(lead).Closed);
             if (lead is not null) { yield return ("lease", lead.MaySpeak ? "held" : "expired"); }
-            yield return ("members", string.Join(',', Options.Members.Select(m => m.Node)));
+            yield return ("members", string.Join(',', state.Members.Voters));
             yield return ("takeovers", Takeovers);
             if (Life?.Problem is { } problem) { yield return ("failure", problem); }
         }
@@ -121,6 +128,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         // A node that has a log, and no ballot, had no cohort before: nobody has ever been told what it has.
         Ballot ballot = _ballot.IsNew && shard.Log.IsEmpty ? _ballot.Ballot with { Learns = true } : _ballot.Ballot;
         _election = new(Options.Node, Options.Voters, ballot, NowUs, _times, Random.Shared.NextInt64);
+        _state = _state with { Members = _election.Cohort };
+        _peers.Are(Members);
+        SayIfChanged();
         _election.Refused(NowUs, Highest);
         _sinceUs = NowUs;
         BeginLife(bad: null);
@@ -131,7 +141,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         new CohortService(this, _thread, _options).AddTo(_server);
         new FollowerService(this, _thread, ShipTerms.Of(_options)).AddTo(_server);
         await _server.StartAsync(stop).ConfigureAwait(false);
-        _report.Info($"shard {_options.Shard}: node {Options.Node} of {Options.Members.Length} listens at {_server.EndPoint}");
+        _report.Info($"shard {_options.Shard}: node {Options.Node} of {Members.Voters.Length} listens at {_server.EndPoint}");
         _thread.Start();
     }
 
@@ -183,6 +193,10 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     {
         if (_election!.State == ElectionState.Leads)
         {
+            Changes.Tick();
+            if (Lead is { } lead) { EndIfDue(lead); }
+            // It may have handed over.
+            if (_election.State != ElectionState.Leads) { return; }
             _shard!.Cohort!.Lead?.Look(lease => _election.Leased(NowUs, lease));
             if (NowUs - _beatUs >= _times.LeaseUs / BeatsInALease) { Beat(); }
         }
@@ -212,7 +226,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
                     _vote = vote.Vote;
                     break;
                 case ElectionEffect.SendLead lead:
-                    _handing = _peers.LeadAsync(lead.To, lead.Lead);
+                    _handing = HandAsync(lead);
                     break;
                 case ElectionEffect.Begin begin:
                     Begin(begin.Reign);
@@ -225,15 +239,31 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         Show();
     }
 
+    // The next leader may need this node's vote.
+    private async Task HandAsync(ElectionEffect.SendLead lead)
+    {
+        await _peers.LeadAsync(lead.To, lead.Lead).ConfigureAwait(false);
+        await _succeeded.Task.WaitAsync(Options.Lease).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+    }
+
     // What others are told: clients, and other threads.
     private void Show()
     {
         _seats.Hears(Options.Node, _shard!.Seat.Address, _election!.State == ElectionState.Leads || Follows);
         _seats.Leads(_hasSteppedDown ? null : _election.Leader, _election.Reign);
         NodeState before = _state;
-        if (before.Role == _election.State && before.Reign == _election.Reign && before.Leader == _election.Leader) { return; }
+        if (!before.Members.Equals(_election.Cohort))
+        {
+            _peers.Are(_election.Cohort);
+            _seats.Are(_election.Cohort);
+            if (before.Members.Differences(_election.Cohort) > 0)
+            {
+                _report.Info($"shard {_options.Shard}: the members are {_election.Cohort} now");
+            }
+        }
+        else if (before.Role == _election.State && before.Reign == _election.Reign && before.Leader == _election.Leader) { return; }
         if (before.Leader != _election.Leader || before.Reign != _election.Reign) { _sinceUs = NowUs; }
-        _state = new(_election.State, _election.Reign, _election.Leader);
+        _state = new(_election.State, _election.Reign, _election.Leader, _election.Cohort);
         if (_election.Leader is { } leader && leader != before.Leader)
         {
             _report.Info($"shard {_options.Shard}: node {leader} leads, in reign {_election.Reign}");
@@ -257,7 +287,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     /// <summary>A leader's beat.</summary>
     public V1.BeatReply Beaten(V1.BeatRequest beat)
     {
-        if (Heard(new(beat.Reign), new(beat.From.Node), out Reign promised)) { _seats.FromWire(beat.Nodes); }
+        if (Heard(new(beat.Reign), new(beat.From.Node), ShipWire.FromWire(beat.Members), out Reign promised)) { _seats.FromWire(beat.Nodes); }
         return new() { Promised = promised.Number, Learns = Learns, Clients = _shard!.Seat.Address, Follows = Follows };
     }
 
@@ -268,10 +298,10 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         Perform();
     }
 
-    /// <summary>A message of a leader. False: its reign is over; the answer says which was promised.</summary>
-    public bool Heard(Reign reign, NodeName from, out Reign promised)
+    /// <summary>A message of a leader, which may name the members. False: its reign is over; the answer says which was promised.</summary>
+    public bool Heard(Reign reign, NodeName from, Cohort? members, out Reign promised)
     {
-        bool isHeard = _election!.Heard(NowUs, reign, from);
+        bool isHeard = _election!.Heard(NowUs, reign, from, members);
         promised = _election.Ballot.Promised;
         Perform();
         return isHeard;
@@ -283,6 +313,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _beatUs = NowUs;
         var request = new V1.BeatRequest { From = CohortWire.Of(_options), Reign = _election!.Reign.Number };
         request.Nodes.AddRange(_seats.ToWire());
+        request.Members.AddRange(ShipWire.ToWire(_election.Cohort));
         _peers.Beat(request, _beatUs, (node, sentUs, reply) =>
         {
             if (reply is null)
@@ -355,6 +386,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         FollowedLife? life = Life;
         Life = null;
         life?.StopReceiving();
+        // The members of this reign may be others.
+        Show();
+        _peers.BeginReign(_election!.Cohort);
         _shard!.Cohort!.BeginReign(reign);
         Beat();
         _takeover = new(this, _thread, _shard, _report);
@@ -392,7 +426,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     public bool GiveWay()
     {
         if (Nearest is not { } to) { return false; }
-        return _thread.Post(() => HandOver(to));
+        return _thread.Post(() => HandOver(to, mustEnd: true));
     }
 
     /// <inheritdoc />
@@ -411,20 +445,61 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     }
 
     /// <summary>Asks another node to lead.</summary>
-    public void HandOver(NodeName to)
+    /// <param name="to">Which.</param>
+    /// <param name="members">The members of the next reign, if they change.</param>
+    /// <param name="mustEnd">Whether this node cannot go on to lead, should the other one not come to the end of the log in time.</param>
+    public void HandOver(NodeName to, Cohort? members = null, bool mustEnd = false)
     {
-        _election!.HandOver(NowUs, to);
+        if (_ending is not null || Lead is not { } lead) { return; }
+        // Within a round trip it has all that anybody was told. Then this node votes for it, and no other has to.
+        lead.Freeze(true);
+        _ending = new(to, members, NowUs + _times.LeaseUs, mustEnd || lead.Commit is null);
+        EndIfDue(lead);
+    }
+
+    private void EndIfDue(ICohortLead lead)
+    {
+        if (_ending is not { } ending) { return; }
+        bool isReady = lead.Has(ending.To) || lead.Commit is null;
+        if (!isReady && NowUs < ending.UntilUs) { return; }
+        _ending = null;
+        if (!isReady && !ending.IsForced)
+        {
+            _report.Warn($"shard {_options.Shard}: node {Options.Node} goes on to lead: {ending.To} has not come to the end of the log in the "
+                + "time of a lease");
+            lead.Freeze(false);
+            return;
+        }
+        _election!.HandOver(NowUs, ending.To, lead.Commit, ending.Members);
         Perform();
     }
 
-    // The follower whose log is nearest, of those that answer. Any thread.
-    private NodeName? Nearest
+    /// <summary>The followers that answer, and vote. Any thread.</summary>
+    public IEnumerable<CohortFollowerStatus> Able => (_shard?.Cohort?.Lead?.Followers ?? []).Where(f => !f.Learns && f.Problem is null
+        && f.SilentUs >= 0 && f.SilentUs < _times.LeaseUs);
+
+    // The one whose log is nearest. Any thread.
+    private NodeName? Nearest => Able.Where(f => Members.Has(f.Node)).Cast<CohortFollowerStatus?>().MaxBy(f => f!.Value.Durable)?.Node;
+
+    // ---- Members that come and go ----
+
+    /// <summary>What is done for it while this node leads.</summary>
+    public MemberChange Changes { get; }
+
+    /// <summary>How a node that is to be a member is shipped to.</summary>
+    public IShipConnector WayTo(NodeName node, string address) => _peers.WayTo(node, address);
+
+    /// <summary>See <see cref="CohortPeers.Against"/>.</summary>
+    public string? Against(string address) => _peers.Against(address);
+
+    // What --cohort says is for the cohort's beginning.
+    private void SayIfChanged()
     {
-        get
+        NodeName[] strangers = [.. Options.Voters.Voters.Except(Members.Voters)];
+        if (strangers.Length > 0)
         {
-            CohortFollowerStatus[] able = [.. (_shard?.Cohort?.Lead?.Followers ?? []).Where(f => !f.Learns && f.Problem is null
-                && f.SilentUs >= 0 && f.SilentUs < _times.LeaseUs)];
-            return able.Length == 0 ? null : able.MaxBy(f => f.Durable).Node;
+            _report.Warn($"shard {_options.Shard}: the members are {Members}, as the cohort's leader has said. --cohort names "
+                + $"{string.Join(", ", strangers)} as well: slogger cohort add makes a node a member");
         }
     }
 

@@ -6,6 +6,7 @@ using Slogger.Grpc.Client;
 using Slogger.Grpc.Cohorts;
 using Slogger.Proxy.Configuration;
 using Slogger.Replication.Links;
+using Slogger.Resp;
 using Slogger.Sites.Access;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Cohorts.V1;
@@ -20,8 +21,12 @@ internal sealed class CohortPeers : IDisposable
     private readonly TimeSpan _lease, _round;
     private readonly NodeThread _thread;
     private readonly ILogger _report;
-    private readonly Dictionary<NodeName, GrpcChannel> _channels = [];
-    private readonly List<(NodeName, IShipConnector)> _ways = [];
+    private readonly SiteCredentials _credentials;
+    private readonly Dictionary<NodeName, (string Address, GrpcChannel Channel)> _known = [];
+    private readonly List<GrpcChannel> _left = [];
+    private Dictionary<NodeName, GrpcChannel> _channels = [];       // of the other members
+    private volatile IReadOnlyList<(NodeName, IShipConnector)> _ways = [];
+    private volatile Cohort? _reign;                                // the members of the reign that this node leads
     private readonly Dictionary<NodeName, int> _beatsUnderWay = [];
     private readonly Dictionary<NodeName, string> _refusals = [];
 
@@ -33,19 +38,55 @@ internal sealed class CohortPeers : IDisposable
     /// <param name="report">For people.</param>
     public CohortPeers(ServeOptions options, ElectionOptions times, SiteCredentials credentials, NodeThread thread, ILogger report)
     {
-        (_options, _thread, _report) = (options, thread, report);
+        (_options, _credentials, _thread, _report) = (options, credentials, thread, report);
         (_lease, _round) = (TimeSpan.FromMicroseconds(times.LeaseUs), TimeSpan.FromMicroseconds(times.RoundUs));
-        foreach (CohortMember member in options.Cohort!.Members.Where(m => m.Node != options.Cohort.Node))
-        {
-            // One connection for both: when a log is to be shipped it is there.
-            GrpcChannel channel = _channels[member.Node] = credentials.Open(member.Address);
-            _ways.Add((member.Node, new GrpcShipConnector(channel, $"{member.Node} at {member.Address}", ShipTerms.Of(options),
-                isGzip: false)));
-        }
     }
 
     /// <summary>How each is shipped to. Any thread.</summary>
     public IReadOnlyList<(NodeName Node, IShipConnector Way)> Ways => _ways;
+
+    /// <summary>These are the members from now on.</summary>
+    public void Are(Cohort members)
+    {
+        (NodeName Node, string Address)[] others = [.. members.Members.Where(m => m.Node != _options.Cohort!.Node)];
+        _channels = others.ToDictionary(m => m.Node, m => ChannelTo(m.Node, m.Address));
+        _ways = [.. others.Select(m => (m.Node, WayTo(m.Node, m.Address)))];
+    }
+
+    /// <summary>This node leads a reign with the members that there are now. It leads one in its life.</summary>
+    public void BeginReign(Cohort members) => _reign = members;
+
+    /// <summary>How a node is shipped to. Where --cohort says where it is that counts: members may have moved since a leader named
+    /// them.</summary>
+    public IShipConnector WayTo(NodeName node, string address)
+    {
+        // One connection for both: when a log is to be shipped it is there.
+        GrpcChannel channel = ChannelTo(node, address);
+        return new GrpcShipConnector(channel, $"{node} at {_known[node].Address}", ShipTerms.Of(_options), isGzip: false)
+        {
+            Members = () => _reign,
+        };
+    }
+
+    /// <summary>Why a node at an address cannot be reached from here; null: nothing stands against it.</summary>
+    public string? Against(string address) =>
+        !SiteOptionsReader.Peer(address, out ListenAddress? at, out string problem) ? $"{address} {problem}"
+        : _credentials.OpenTo(at)?.Problem;
+
+    private GrpcChannel ChannelTo(NodeName node, string named)
+    {
+        string address = _options.Cohort!.Members.FirstOrDefault(m => m.Node == node) is { Address: { } own } ? own.ToString() : named;
+        if (_known.TryGetValue(node, out (string Address, GrpcChannel Channel) known))
+        {
+            if (known.Address == address) { return known.Channel; }
+            // Whoever uses it is about to hear that it has moved.
+            _left.Add(known.Channel);
+        }
+        GrpcChannel channel = _credentials.Open(ListenAddress.TryParse(address, out ListenAddress? at, out string? problem) ? at
+            : throw new InvalidDataException($"node {node} is said to be at {address}: {problem}"));
+        _known[node] = (address, channel);
+        return channel;
+    }
 
     /// <summary>Asks all for their votes.</summary>
     /// <param name="ask">What is asked.</param>
@@ -72,10 +113,13 @@ internal sealed class CohortPeers : IDisposable
     /// <summary>Asks one to lead. Completes when it has answered, or not in the time of a lease.</summary>
     public async Task LeadAsync(NodeName to, Lead lead)
     {
+        // Or to one that is to be a member: the log is shipped to it.
+        GrpcChannel channel = _known[to].Channel;
         try
         {
-            await _channels[to].CallAsync(CohortMethods.Lead, new() { From = CohortWire.Of(_options), Ends = lead.Ends.Number },
-                new() { Timeout = _lease }).ConfigureAwait(false);
+            var request = new V1.LeadRequest { From = CohortWire.Of(_options), Ends = lead.Ends.Number };
+            if (lead.Members is { } members) { request.Members.AddRange(ShipWire.ToWire(members)); }
+            await channel.CallAsync(CohortMethods.Lead, request, new() { Timeout = _lease }).ConfigureAwait(false);
         }
         catch (RpcException e)
         {
@@ -85,7 +129,7 @@ internal sealed class CohortPeers : IDisposable
 
     public void Dispose()
     {
-        foreach (GrpcChannel channel in _channels.Values) { channel.Dispose(); }
+        foreach (GrpcChannel channel in _known.Values.Select(k => k.Channel).Concat(_left)) { channel.Dispose(); }
     }
 
     private async Task AskAsync(NodeName node, GrpcChannel channel, Ask ask, Action<Vote> voted)
@@ -95,7 +139,11 @@ internal sealed class CohortPeers : IDisposable
             V1.VoteReply reply = await channel.CallAsync(CohortMethods.Ask, CohortWire.ToWire(ask, _options),
                 new() { Timeout = _round, Cancellation = _thread.Ending }).ConfigureAwait(false);
             Vote vote = CohortWire.FromWire(node, reply);
-            _thread.Post(() => voted(vote));
+            _thread.Post(() =>
+            {
+                if (reply.IsStranger) { Say(node, "it does not know this node as a member: add it with slogger cohort add, or stop it"); }
+                voted(vote);
+            });
         }
         catch (RpcException e)
         {
@@ -124,12 +172,13 @@ internal sealed class CohortPeers : IDisposable
     // What a person has to put right, once.
     private void SayRefused(NodeName node, RpcException e)
     {
-        if (e.Code != StatusCode.FailedPrecondition) { return; }
-        _thread.Post(() =>
-        {
-            if (_refusals.GetValueOrDefault(node) == e.Detail) { return; }
-            _refusals[node] = e.Detail;
-            _report.Error($"shard {_options.Shard}: node {node} refuses this one: {e.Detail}");
-        });
+        if (e.Code == StatusCode.FailedPrecondition) { _thread.Post(() => Say(node, e.Detail)); }
+    }
+
+    private void Say(NodeName node, string why)
+    {
+        if (_refusals.GetValueOrDefault(node) == why) { return; }
+        _refusals[node] = why;
+        _report.Error($"shard {_options.Shard}: node {node} refuses this one: {why}");
     }
 }

@@ -26,6 +26,14 @@ internal sealed class CohortSeats(ServeOptions options)
     /// <summary>A node says where clients reach it, and whether its store follows.</summary>
     public void Hears(NodeName node, string clients, bool follows) => Change(node.Text, (clients, follows));
 
+    /// <summary>These are the members: of others nothing is told.</summary>
+    public void Are(Cohort members)
+    {
+        string[] gone = [.. _known.Keys.Where(node => node != _self.Text && !members.Has(new(node)))];
+        foreach (string node in gone) { _known.Remove(node); }
+        if (gone.Length > 0) { Show(); }
+    }
+
     /// <summary>A node does not answer.</summary>
     public void Misses(NodeName node)
     {

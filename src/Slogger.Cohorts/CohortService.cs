@@ -19,13 +19,14 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server.AddUnary(CohortMethods.Ask, AskAsync).AddUnary(CohortMethods.Beat, BeatAsync)
         .AddUnary(CohortMethods.Lead, LeadAsync).AddUnary(CohortMethods.Status, StatusAsync)
-        .AddUnary(CohortMethods.HandOver, HandOverAsync);
+        .AddUnary(CohortMethods.HandOver, HandOverAsync).AddUnary(CohortMethods.Change, ChangeAsync);
 
     private async Task<V1.VoteReply> AskAsync(V1.AskRequest request, ServerCall<V1.AskRequest, V1.VoteReply> call)
     {
         CohortWire.Check(options, request.From);
         Ask ask = CohortWire.FromWire(request);
-        return await AnswerAsync(() => CohortWire.ToWire(node.Asked(ask))).ConfigureAwait(false);
+        // One that this node is to hear of may be a member all the same: it is answered.
+        return await AnswerAsync(() => CohortWire.ToWire(node.Asked(ask), isStranger: !node.Members.Has(ask.From))).ConfigureAwait(false);
     }
 
     private async Task<V1.BeatReply> BeatAsync(V1.BeatRequest request, ServerCall<V1.BeatRequest, V1.BeatReply> call)
@@ -39,7 +40,7 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
         CohortWire.Check(options, request.From);
         return await AnswerAsync(() =>
         {
-            node.LeadTold(new(new(request.From.Node), new(request.Ends)));
+            node.LeadTold(new(new(request.From.Node), new(request.Ends), ShipWire.FromWire(request.Members)));
             return new V1.LeadReply();
         }).ConfigureAwait(false);
     }
@@ -48,6 +49,7 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
         AnswerAsync(() =>
         {
             V1.NodeStatusReply reply = node.Facts;
+            reply.Members.AddRange(ShipWire.ToWire(node.Members));
             foreach (CohortFollowerStatus f in node.Lead?.Followers ?? [])
             {
                 reply.Followers.Add(new V1.FollowerStatus
@@ -61,6 +63,13 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
 
     private Task<V1.HandOverReply> HandOverAsync(V1.HandOverRequest request, ServerCall<V1.HandOverRequest, V1.HandOverReply> call) =>
         AnswerAsync(() => new V1.HandOverReply { Problem = HandOver(request.To) ?? "" });
+
+    private Task<V1.ChangeReply> ChangeAsync(V1.ChangeRequest request, ServerCall<V1.ChangeRequest, V1.ChangeReply> call) =>
+        AnswerAsync(() =>
+        {
+            (string? problem, string? waitsFor) = node.Changes.Ask(new(request.Node), request.Address);
+            return new V1.ChangeReply { Problem = problem ?? "", WaitsFor = waitsFor ?? "" };
+        });
 
     // What stands against it; null: the node hands over.
     private string? HandOver(string name)

@@ -25,8 +25,10 @@ internal static class CohortWire
     public static Ask FromWire(V1.AskRequest wire) => new(new(ShipWire.Required(wire.From).Node), new(wire.Reign), wire.IsPre,
         ShipWire.FromWire(ShipWire.Required(wire.Last)), new(wire.Ends));
 
-    public static V1.VoteReply ToWire(in Vote vote) =>
-        new() { Reign = vote.Reign.Number, IsPre = vote.IsPre, IsYes = vote.IsYes, Promised = vote.Promised.Number };
+    public static V1.VoteReply ToWire(in Vote vote, bool isStranger) => new()
+    {
+        Reign = vote.Reign.Number, IsPre = vote.IsPre, IsYes = vote.IsYes, Promised = vote.Promised.Number, IsStranger = isStranger,
+    };
 
     public static Vote FromWire(NodeName from, V1.VoteReply wire) =>
         new(from, new(wire.Reign), wire.IsPre, wire.IsYes, new(wire.Promised));
@@ -37,8 +39,8 @@ internal static class CohortWire
         : from.Cluster != options.Cluster || from.Shard != options.Shard.Number
             ? $"this is a node of shard {options.Shard} of cluster \"{options.Cluster}\", and not of shard {from.Shard} of "
                 + $"\"{from.Cluster}\": look at --cohort"
-        : !options.Cohort!.Members.Any(m => m.Node.Text == from.Node)
-            ? $"{from.Node} is no member of this node's cohort: look at --cohort and --node of both"
+        : from.Node == options.Cohort!.Node.Text
+            ? $"this is node {from.Node}, too: look at --node and --cohort of both"
         // Who grants a shorter one than the leader counts on would vote too soon.
         : from.LeaseUs != (long)options.Cohort.Lease.TotalMicroseconds
             ? $"node {from.Node} has --lease {OptionText.FormatDuration(TimeSpan.FromMicroseconds(from.LeaseUs))}, and this one "

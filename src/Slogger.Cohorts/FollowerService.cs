@@ -27,6 +27,7 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
         var link = new ReplyLink();
         Task replying = link.WriteAsync(call);
         NodeName? leader = null;
+        Cohort? members = null;
         try
         {
             while (await call.ReadAsync().ConfigureAwait(false) is { } frame)
@@ -36,11 +37,12 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
                 {
                     if (terms.Against(ShipWire.TermsOf(hello)) is { } why) { throw new RpcException(StatusCode.FailedPrecondition, why); }
                     leader = new NodeName(hello.Node);
+                    members = ShipWire.FromWire(hello.Members);
                 }
                 if (leader is not { } from) { throw new RpcException(StatusCode.InvalidArgument, "the call does not begin with a hello"); }
                 try
                 {
-                    await thread.DoAsync(() => Take(message, from, link)).ConfigureAwait(false);
+                    await thread.DoAsync(() => Take(message, from, members, link)).ConfigureAwait(false);
                 }
                 catch (OperationCanceledException)
                 {
@@ -56,9 +58,9 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
     }
 
     // The node's thread. The message's bytes are its own until this has returned.
-    private bool Take(in ShipMessage message, NodeName from, ReplyLink link)
+    private bool Take(in ShipMessage message, NodeName from, Cohort? members, ReplyLink link)
     {
-        if (!node.Heard(new Reign(message.Request.Sender.Epoch), from, out Reign promised))
+        if (!node.Heard(new Reign(message.Request.Sender.Epoch), from, message.Request is ShipRequest.Hello ? members : null, out Reign promised))
         {
             link.Reply(new(ShipReplyKind.NotLeader, message.Request.Stream, 0, default, default, default, default, 0,
                 new(default, promised.Number, long.MaxValue)));

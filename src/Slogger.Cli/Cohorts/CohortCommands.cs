@@ -26,6 +26,17 @@ internal static class CohortCommands
             + "leader asks the other node to lead, closes its clients' connections, and follows. Clients connect to the new leader. The "
             + "command ends when another node leads, and says how long that took.",
             LeadCommand.RunAsync),
+        new(MemberCommands.Add, "add a node to a shard's cohort, while it serves", MemberCommands.AddOptions,
+            [$"cohort add --member d=cache3:7400 {Members} {Secret}"],
+            "The leader gives the node a copy of its store, and its log, while it serves. When the node has all that is committed the lead is "
+            + "handed over, as by slogger cohort lead, and the next leader has one member more. The command ends when a majority of the new "
+            + "members knows. It may be given again, whatever has happened meanwhile. Members come and go one at a time.",
+            MemberCommands.AddAsync),
+        new(MemberCommands.Remove, "remove a node from a shard's cohort, while it serves", MemberCommands.RemoveOptions,
+            [$"cohort remove --member c {Members} {Secret}"],
+            "The lead is handed over, as by slogger cohort lead, and the next leader has one member less. The node need not run; if it does "
+            + "stop it afterwards. It is refused if no majority of those that stay is there.",
+            MemberCommands.RemoveAsync),
         new(PlanCommand.Name, "print who has which shard, and the command lines that start the nodes", PlanCommand.Options,
             ["cohort plan --nodes cache0,cache1,cache2 --metadata \"postgres:Host=db1;Database=slogger\"",
                 "cohort plan --nodes cache0,cache1,cache2,cache3,cache4 --shards 5 --replicas 3 --json"],

@@ -32,7 +32,9 @@ internal sealed record CohortReport(string? Leader, long Reign, [property: JsonP
     public static CohortReport Of(IReadOnlyList<AskedNode> asked)
     {
         V1.NodeStatusReply? leader = asked.Select(a => a.Answer.Reply).Where(r => r is { Role: "leads" }).MaxBy(r => r!.Reign);
-        CohortNodeFacts[] nodes = [.. asked.Select(a => CohortNodeFacts.Of(a, leader))];
+        V1.NodeStatusReply? newest = leader ?? asked.Select(a => a.Answer.Reply).OfType<V1.NodeStatusReply>().MaxBy(r => r.Reign);
+        CohortNodeFacts[] all = [.. asked.Select(a => CohortNodeFacts.Of(a, leader, newest))];
+        CohortNodeFacts[] nodes = [.. all.Where(n => n.IsMember)];
         int majority = (nodes.Length / 2) + 1;
         long reign = asked.Max(a => a.Answer.Reply?.Reign ?? 0);
         if (leader is null)
@@ -46,7 +48,7 @@ internal sealed record CohortReport(string? Leader, long Reign, [property: JsonP
                 : votes >= majority || (isNew && mute.Length == 0) ? "the nodes are electing a leader at this moment"
                 : $"{Count(majority, "vote")} are needed to elect a leader, and there {(votes == 1 ? "is" : "are")} {votes}: "
                     + string.Join(", ", nodes.Where(n => n.Role is null or "learns").Select(n => n.Lack));
-            return new(null, reign, null, votes - majority, "nobody is served until a node leads", obstacle, nodes);
+            return new(null, reign, null, votes - majority, "nobody is served until a node leads", obstacle, all);
         }
         CohortNodeFacts[] missing = [.. nodes.Where(n => n.Lack is not null)];
         int spare = nodes.Length - missing.Length - majority;
@@ -58,7 +60,7 @@ internal sealed record CohortReport(string? Leader, long Reign, [property: JsonP
             1 => $"one more node may be lost{why}",
             _ => $"{spare} more nodes may be lost{why}",
         };
-        return new(leader.Node, reign, TimeSpan.FromMicroseconds(leader.SinceUs), spare, loss, spare < 0 ? loss : null, nodes);
+        return new(leader.Node, reign, TimeSpan.FromMicroseconds(leader.SinceUs), spare, loss, spare < 0 ? loss : null, all);
 
         string Names(CohortNodeFacts[] which) => string.Join(" and ", which.Select(n => n.Node)) + (which.Length == 1 ? " has" : " have");
     }
@@ -106,8 +108,15 @@ internal sealed record CohortNodeFacts(string Node, string Address, string? Clie
     [JsonIgnore]
     public string? Lack { get; private init; }
 
+    /// <summary>Whether it is a member, as far as anybody says.</summary>
+    [JsonPropertyName("member")]
+    public bool IsMember { get; private init; }
+
     /// <summary>What one has answered, and what the leader says of it.</summary>
-    public static CohortNodeFacts Of(in AskedNode asked, V1.NodeStatusReply? leader)
+    /// <param name="asked">The node.</param>
+    /// <param name="leader">What the leader has answered; null: there is none.</param>
+    /// <param name="newest">What who knows the newest reign has answered.</param>
+    public static CohortNodeFacts Of(in AskedNode asked, V1.NodeStatusReply? leader, V1.NodeStatusReply? newest)
     {
         CohortMember member = asked.Member;
         V1.NodeStatusReply? own = asked.Answer.Reply;
@@ -116,7 +125,9 @@ internal sealed record CohortNodeFacts(string Node, string Address, string? Clie
         V1.FollowerStatus? seen = leader?.Followers.FirstOrDefault(f => f.Node == name);
         TimeSpan? silent = seen is { SilentUs: >= 0 } ? TimeSpan.FromMicroseconds(seen.SilentUs) : null;
         bool learns = own is { Role: "learns" } || seen is { Learns: true };
+        bool isMember = newest is null || newest.Members.Count == 0 || newest.Members.Any(m => m.Node == name);
         string? lack = leads ? null
+            : !isMember ? $"{name} is no member"
             : own is null ? $"{name} does not answer"
             : own.Node != name ? $"{own.Node} answers at {name}'s address"
             : learns ? $"{name} learns"
@@ -129,14 +140,14 @@ internal sealed record CohortNodeFacts(string Node, string Address, string? Clie
         return new(name, $"{member.Address}", Given(own?.Clients), own?.Role, own?.Reign,
             leads ? 0 : seen is { Durable.Closed: > 0 } ? seen.LagBytes : null,
             leads ? 0 : seen is { Durable.Closed: > 0 } ? Math.Max(0, leader!.Durable.Closed - seen.Durable.Closed) : null,
-            lack is null, silent, problem) { Lack = lack };
+            lack is null, silent, problem) { Lack = lack, IsMember = isMember };
     }
 
     /// <summary>Cells of a table.</summary>
     [JsonIgnore]
     public string[] Row =>
     [
-        Node, Address, Clients ?? "", Role ?? "does not answer", BehindBytes is { } bytes ? ConsoleText.Bytes(bytes) : "",
+        Node, Address, Clients ?? "", IsMember ? Role ?? "does not answer" : "no member", BehindBytes is { } bytes ? ConsoleText.Bytes(bytes) : "",
         BehindVersions is { } versions ? versions.ToString(CultureInfo.InvariantCulture) : "", Counts ? "yes" : "no",
         Silent is { } silent ? SiteText.Age(silent) + " ago" : "",
     ];

@@ -7,5 +7,6 @@ namespace Slogger.Cli.Cohorts;
 [JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, Converters = [typeof(MillisecondsJson)])]
 [JsonSerializable(typeof(CohortReport))]
 [JsonSerializable(typeof(LeadReport))]
+[JsonSerializable(typeof(MemberReport))]
 [JsonSerializable(typeof(PlanReport))]
 internal sealed partial class CohortReportJson : JsonSerializerContext;

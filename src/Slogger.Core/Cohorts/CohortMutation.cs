@@ -65,6 +65,9 @@ internal enum CohortMutation
     /// <summary>A leader changes two members at once.</summary>
     ChangesTwo,
 
+    /// <summary>A leader that has handed over votes for a node that lacks what it has committed.</summary>
+    AnyLogIsHandedTo,
+
     /// <summary>A node does not keep which members its leader has named.</summary>
     MembersForgotten,
 }

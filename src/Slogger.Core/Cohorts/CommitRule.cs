@@ -35,6 +35,9 @@ public sealed class CommitRule
         return Count();
     }
 
+    /// <summary>Nothing more is committed while this is so. What is durable meanwhile counts when it ends.</summary>
+    public bool IsFrozen { get; set; }
+
     /// <summary>A node has said hello: it may have lost what it had. So nothing that it has said before counts any more.</summary>
     public void Forget(NodeName node) => _durable.Remove(node);
 
@@ -47,7 +50,7 @@ public sealed class CommitRule
         LogIndex[] durable = [.. _cohort.Voters.Where(_durable.ContainsKey).Select(n => _durable[n]).OrderDescending()];
         if (durable.Length < majority) { return false; }
         LogIndex counts = durable[majority - 1];
-        if (counts.Reign != _reign || (Commit is { } commit && commit >= counts)) { return false; }
+        if (IsFrozen || counts.Reign != _reign || (Commit is { } commit && commit >= counts)) { return false; }
         Commit = counts;
         return true;
     }

@@ -6,7 +6,8 @@
 // - A grant is over before its time only by the leader's own word: it has asked another node to lead (Lead), and the candidate names the
 //   reign that ends.
 // - A node asks first whether it would be elected (pre-vote). That promises nothing, so a node that is cut off disturbs nobody.
-// - A voter votes for a candidate whose log ends nowhere before its own, once in a reign, and never below its promise.
+// - A voter votes for a candidate whose log ends nowhere before its own, once in a reign, and never below its promise. A leader that has
+//   handed over votes for who has all that it has counted as committed.
 // - A node that has lost what it had, or is new, only learns: it neither votes nor stands. But a cohort has to begin: for a candidate whose
 //   log has no reign all members have to vote, and those that learn may. No log has a reign then, so no cohort has committed anything that
 //   is lost by that. If the shard had a process of its own before, its log wins: it is the newest.
@@ -55,6 +56,7 @@ public sealed class Election
     private List<ElectionEffect> _effects = [];
     private Reign _highest;             // ever heard of: the next candidate's reign is above it
     private Reign _round;               // that it asks about
+    private (Reign Reign, LogIndex Commit)? _ended;     // by this leader's own word; nobody was told of anything beyond its commit
     private Reign _ends;                // whose leader has asked this node to lead
     private Cohort? _members;           // of the reign that begins by its word; null: as they are
     private long _grantUntilUs;
@@ -178,6 +180,9 @@ public sealed class Election
             CohortMutation.LongestLogWins => ask.Last.Offset >= last.Offset,
             _ => ask.Last >= last,
         };
+        // Nobody counts any more what this leader did not, as long as its log is of no later reign.
+        isNewEnough |= _ended is { } ended && ask.Ends == ended.Reign && last.Reign == ended.Reign
+            && (ask.Last >= ended.Commit || _mutation == CohortMutation.AnyLogIsHandedTo);
         bool mayPromise = ask.IsPre ? ask.Reign > Ballot.Promised : Ballot.MayPromise(ask.Reign, ask.From);
         bool mayVote = !Learns || Founds(ask.Last);
         bool yes = !isGranted && isNewEnough && mayVote && (mayPromise || _mutation == CohortMutation.PromiseIgnored);
@@ -248,12 +253,15 @@ public sealed class Election
     /// no reply of this reign is let out any more.</summary>
     /// <param name="nowUs">The clock.</param>
     /// <param name="to">Who is to lead: the one whose log is nearest.</param>
+    /// <param name="commit"><see cref="Cohorts.Leader.Commit"/>: this node votes for whoever has that, since what lies beyond nobody was told
+    /// of. Null: nothing is known to be committed.</param>
     /// <param name="members">The members of the next reign, if they change: this one's with one more or one less
     /// (<see cref="Cohorts.Leader.MayChange"/>).</param>
-    public void HandOver(long nowUs, NodeName to, Cohort? members = null)
+    public void HandOver(long nowUs, NodeName to, LogIndex? commit, Cohort? members = null)
     {
         if (State != ElectionState.Leads) { return; }
         Reign ends = Reign;
+        _ended = commit is { } told ? (ends, told) : null;
         if (_mutation != CohortMutation.GoesOnAfterLead) { End(nowUs); }
         _grantUntilUs = nowUs;
         _effects.Add(new ElectionEffect.SendLead(to, new(_self, ends, members)));

@@ -50,6 +50,16 @@ public sealed class Leader
     /// <summary>How far a node is durable, as far as that counts; null: nothing of it does yet.</summary>
     public LogIndex? DurableOf(NodeName node) => _rule.DurableOf(node);
 
+    /// <summary>The leader is about to hand over: nothing more is committed, so that the next one can have all that is.</summary>
+    public bool IsFrozen
+    {
+        get => _rule.IsFrozen;
+        set => _rule.IsFrozen = value;
+    }
+
+    /// <summary>Whether a node has all that is committed.</summary>
+    public bool Has(NodeName node) => Commit is { } commit && DurableOf(node) >= commit;
+
     /// <summary>The leader's own log is durable up to the end of a version.</summary>
     /// <returns>Whether <see cref="Commit"/> has grown.</returns>
     public bool Synced(LogIndex durable) => _rule.Durable(_self, durable);

@@ -24,6 +24,9 @@ public static class CohortMethods
     /// <summary>It is to have another node lead.</summary>
     public static readonly Method<HandOverRequest, HandOverReply> HandOver = Of("HandOver", HandOverRequest.Parser, HandOverReply.Parser);
 
+    /// <summary>It is to add a member, or to remove one.</summary>
+    public static readonly Method<ChangeRequest, ChangeReply> Change = Of("Change", ChangeRequest.Parser, ChangeReply.Parser);
+
     private static Method<TRequest, TReply> Of<TRequest, TReply>(string name, MessageParser<TRequest> request, MessageParser<TReply> reply)
         where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> =>
             new(MethodType.DuplexStreaming, "slogger.cohorts.v1.Cohort", name, Messages.Of(request), Messages.Of(reply));

@@ -13,10 +13,16 @@ public readonly record struct CohortMember(NodeName Node, ListenAddress Address)
 /// <summary>Options of a node.</summary>
 public sealed record CohortOptions
 {
+    /// <summary>Most members.</summary>
+    public const int MembersMax = 7;
+
+    /// <summary>Most characters of a member's address.</summary>
+    public const int AddressMax = 255;
+
     /// <summary>Which of the members this process is.</summary>
     public required NodeName Node { get; init; }
 
-    /// <summary>All members, 1 to 7.</summary>
+    /// <summary>All members, 1 to 7, as long as no leader has named others (<see cref="Ballot.Members"/>).</summary>
     public required ImmutableArray<CohortMember> Members { get; init; }
 
     /// <summary>How long a leader may answer after it sent what a majority has echoed. Default: 150 ms. Too short costs takeovers, never
@@ -29,6 +35,6 @@ public sealed record CohortOptions
     /// <summary>This process.</summary>
     public CohortMember Self => Members.First(m => m.Node == Node);
 
-    /// <summary>Who votes.</summary>
-    public Cohort Voters => new(Members.Select(m => m.Node));
+    /// <summary>Who votes, if no leader has said.</summary>
+    public Cohort Voters => new(Members.Select(m => (m.Node, m.Address.ToString())));
 }

@@ -8,7 +8,6 @@ namespace Slogger.Proxy.Configuration;
 /// <summary>Reads <see cref="CohortOptions"/>.</summary>
 internal static class CohortOptionsReader
 {
-    private const int MembersMax = 7;
     private static readonly TimeSpan LeaseMin = TimeSpan.FromMilliseconds(60), LeaseMax = TimeSpan.FromSeconds(10);
     private static readonly TimeSpan StaleMax = TimeSpan.FromDays(1);
 
@@ -77,6 +76,11 @@ internal static class CohortOptionsReader
             }
             if (!OptionText.Name(part[..at].Trim(), out string name, out problem)
                 || !SiteOptionsReader.Peer(part[(at + 1)..].Trim(), out Resp.ListenAddress address, out problem)) { return false; }
+            if (address.ToString().Length > CohortOptions.AddressMax)
+            {
+                problem = $"has an address of {name} with more than {CohortOptions.AddressMax} characters";
+                return false;
+            }
             var node = new NodeName(name);
             if (value.Any(m => m.Node == node || m.Address == address))
             {
@@ -85,7 +89,7 @@ internal static class CohortOptionsReader
             }
             value = value.Add(new(node, address));
         }
-        problem = value.Length > MembersMax ? $"has {value.Length} nodes, and {MembersMax} are the most" : "";
+        problem = value.Length > CohortOptions.MembersMax ? $"has {value.Length} nodes, and {CohortOptions.MembersMax} are the most" : "";
         return problem.Length == 0;
     }
 }

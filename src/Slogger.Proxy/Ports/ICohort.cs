@@ -7,16 +7,20 @@ using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Configuration;
 using Slogger.Replication.Links;
+using Slogger.Replication.Seeding;
 
 namespace Slogger.Proxy.Ports;
 
 /// <summary>A node, as its shard sees it. Any thread.</summary>
 internal interface ICohort : IStreamIntake
 {
-    /// <summary>Who it is, and who the others are.</summary>
+    /// <summary>Who it is.</summary>
     CohortOptions Options { get; }
 
-    /// <summary>How the others are reached.</summary>
+    /// <summary>Who votes, in the reign that the node leads or follows.</summary>
+    Cohort Members { get; }
+
+    /// <summary>How the other members are reached.</summary>
     IReadOnlyList<(NodeName Node, IShipConnector Way)> Others { get; }
 
     /// <summary>Who leads, and where clients reach the nodes. Another object whenever something has changed.</summary>
@@ -73,8 +77,23 @@ internal interface ICohortLead
     /// <summary>A follower has answered what was sent then, by the leader's clock. Not one that learns.</summary>
     void Echoed(NodeName node, long sentUs);
 
-    /// <summary>How the followers are.</summary>
+    /// <summary>How the followers are, and a node that is to be a member.</summary>
     IReadOnlyList<CohortFollowerStatus> Followers { get; }
+
+    /// <summary>The log is shipped to a node that is to be a member, too, until <see cref="ForgetAsync"/>. Again: nothing.</summary>
+    void ShipTo(NodeName node, IShipConnector way);
+
+    /// <summary>A node will not be a member: the log is shipped to it, and kept for it, no more.</summary>
+    Task ForgetAsync(NodeName node);
+
+    /// <summary>See <see cref="Leader.IsFrozen"/>.</summary>
+    void Freeze(bool isFrozen);
+
+    /// <summary>See <see cref="Leader.Has"/>.</summary>
+    bool Has(NodeName node);
+
+    /// <summary>See <see cref="Leader.MayChange"/>.</summary>
+    bool MayChange(Cohort next);
 }
 
 /// <summary>A follower, as its leader sees it.</summary>
@@ -85,4 +104,8 @@ internal interface ICohortLead
 /// <param name="SilentUs">How long it has said nothing; -1: it never has.</param>
 /// <param name="Problem">Why there is no connection; null: there is one.</param>
 internal readonly record struct CohortFollowerStatus(
-    NodeName Node, LogIndex Durable, long LagBytes, bool Learns, long SilentUs, string? Problem);
+    NodeName Node, LogIndex Durable, long LagBytes, bool Learns, long SilentUs, string? Problem)
+{
+    /// <summary>How far the copy is that it is being given; null: it is given none, or there is none yet.</summary>
+    public SeedProgress? Seeding { get; init; }
+}

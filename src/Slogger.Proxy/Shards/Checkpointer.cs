@@ -72,7 +72,23 @@ internal sealed class Checkpointer
             long now = ShardClock.MonotonicUs();
             if (now < _nextUs) { return false; }
             if (tail >= _options.CheckpointEveryBytes) { return true; }
+            // None that a store could begin from, whatever has become of them.
+            if (_store.Latest(_log, _log.EndOffset) is null) { return true; }
             return tail >= Math.Max(SmallTailBytes, (Newest?.Bytes ?? 0) / SmallTailShare) && now >= _nextEarlyUs;
+        }
+    }
+
+    /// <summary>Checkpoints stay usable however many lines the log passes through: now and then, and when a life begins. What the disk
+    /// refuses is tried again.</summary>
+    public void CarryForward()
+    {
+        try
+        {
+            _store.CarryForward(_log);
+        }
+        catch (Exception e) when (e is LogIOException { IsFatal: false } or IOException)
+        {
+            _report.Warn($"shard {_options.Shard}: it cannot be noted which checkpoints are usable, and it is tried again: {e.Message}");
         }
     }
 

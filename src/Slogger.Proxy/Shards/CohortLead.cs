@@ -25,8 +25,9 @@ internal sealed class CohortLead : ICohortLead
     private readonly VersionLog _log;
     private readonly Action<WorldPoint> _committed;
     private readonly Action _heard;
-    private readonly Target[] _targets;
+    private readonly Func<NodeName, IShipConnector, Target> _make;
     private readonly Leader _leader;                // under the lock
+    private volatile Target[] _targets;             // changed under the lock
     private readonly Lock _lock = new();
     private readonly TaskCompletionSource _begun = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private readonly CancellationTokenSource _ending = new();
@@ -50,14 +51,15 @@ internal sealed class CohortLead : ICohortLead
     {
         (Reign, _cohort, _shard, _log, _committed, _heard) = (reign, cohort, shard, log, committed, heard);
         CohortOptions own = cohort.Options;
-        _leader = new(own.Node, reign, own.Voters, (long)own.Lease.TotalMicroseconds, LeaseClock.NowUs);
+        _leader = new(own.Node, reign, cohort.Members, (long)own.Lease.TotalMicroseconds, LeaseClock.NowUs);
         _untilUs = _leader.Lease.UntilUs;
-        _targets = [.. cohort.Others.Select(o =>
+        _make = (node, way) =>
         {
-            string copies = Path.Combine(CopiesOf(options), o.Node.Text);
-            BackupSeeding seeding = new(options, log, dumps, copies, $"node {o.Node}", shard, report, checkpoints);
-            return new Target(options, o.Node, o.Way, log, seeding, this, shard, report);
-        })];
+            string copies = Path.Combine(CopiesOf(options), node.Text);
+            BackupSeeding seeding = new(options, log, dumps, copies, $"node {node}", shard, report, checkpoints);
+            return new Target(options, node, way, log, seeding, this, shard, report);
+        };
+        _targets = [.. cohort.Others.Select(o => _make(o.Node, o.Way))];
     }
 
     /// <summary>Where the copies lie that other nodes are given.</summary>
@@ -80,9 +82,47 @@ internal sealed class CohortLead : ICohortLead
     public bool MaySpeak => LeaseClock.NowUs < Volatile.Read(ref _untilUs);
 
     /// <summary>From here on the log is kept: what nobody needs any more but a follower.</summary>
-    public long NeededFrom => _targets.Min(t => t.NeededFrom);
+    public long NeededFrom => _targets.Select(t => t.NeededFrom).DefaultIfEmpty(long.MaxValue).Min();
 
     public IReadOnlyList<CohortFollowerStatus> Followers => [.. _targets.Select(t => t.Status)];
+
+    public void ShipTo(NodeName node, IShipConnector way)
+    {
+        lock (_lock)
+        {
+            if (!_ships || _ending.IsCancellationRequested || _targets.Any(t => t.Node == node)) { return; }
+            Target target = _make(node, way);
+            target.Begin(Self);
+            _targets = [.. _targets, target];
+        }
+    }
+
+    public async Task ForgetAsync(NodeName node)
+    {
+        Target? target;
+        lock (_lock)
+        {
+            target = _targets.FirstOrDefault(t => t.Node == node);
+            _targets = [.. _targets.Where(t => t != target)];
+        }
+        if (target is not null) { await target.EndAsync().ConfigureAwait(false); }
+    }
+
+    public void Freeze(bool isFrozen)
+    {
+        lock (_lock) { _leader.IsFrozen = isFrozen; }
+        if (!isFrozen) { Synced(); }
+    }
+
+    public bool Has(NodeName node)
+    {
+        lock (_lock) { return _leader.Has(node); }
+    }
+
+    public bool MayChange(Cohort next)
+    {
+        lock (_lock) { return _leader.MayChange(next); }
+    }
 
     public void Look(Action<LeaderLease> look)
     {
@@ -109,15 +149,19 @@ internal sealed class CohortLead : ICohortLead
         return isNew;
     }
 
+    // A reign has one shipper for each node: it opens once.
+    private Sender Self => new(default, Reign.Number, 1);
+
     /// <summary>Ships, now that the log has the reign's record; again: looks at the log only. The control task.</summary>
     public void Begin()
     {
         if (!_ships)
         {
-            _ships = true;
-            // A reign has one shipper: it opens once.
-            var self = new Sender(default, Reign.Number, 1);
-            foreach (Target target in _targets) { target.Begin(self); }
+            lock (_lock)
+            {
+                _ships = true;
+                foreach (Target target in _targets) { target.Begin(Self); }
+            }
             _seeding = Task.Run(SeedAsync);
         }
         Synced();
@@ -126,7 +170,7 @@ internal sealed class CohortLead : ICohortLead
     /// <summary>Ships no more. The end.</summary>
     public async Task EndAsync()
     {
-        await _ending.CancelAsync().ConfigureAwait(false);
+        lock (_lock) { _ending.Cancel(); }
         await _seeding.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         foreach (Target target in _targets) { await target.EndAsync().ConfigureAwait(false); }
     }
@@ -198,6 +242,8 @@ internal sealed class CohortLead : ICohortLead
         private long _heardUs;                      // by the follower's clock
         private volatile bool _learns;
 
+        public NodeName Node => node;
+
         // All of it while nobody knows what the follower has.
         public long NeededFrom =>
             Math.Min(_shipper is { } shipper ? shipper.KeepFrom ?? long.MaxValue : long.MinValue, seeding.NeededFrom);
@@ -209,6 +255,7 @@ internal sealed class CohortLead : ICohortLead
                 long silentUs = Volatile.Read(ref _repliedUs) is >= 0 and var at ? LeaseClock.NowUs - at : -1;
                 return _shipper?.Status is { } status
                     ? new(node, status.BackedUp, Math.Max(0, status.End.Offset - status.Received.Offset), _learns, silentUs, status.Problem)
+                        { Seeding = status.Seeding }
                     : new(node, default, 0, _learns, silentUs, "the log is not shipped at this moment");
             }
         }

@@ -45,6 +45,8 @@ internal sealed partial class LogShard : IShippingShard
         }
         RefuseForeign(facts);
         await TrialRedis.ClearAsync(_options, stop).ConfigureAwait(false);
+        // A life may be too short for anything else.
+        _checkpointer.CarryForward();
         var followed = new FollowedRedis(_log, _checkpoints, () => _fence.Endpoint, _restoreUndoFile, Intake!.WithLogAsync);
         await FollowAsync(followed, facts.IsMaster, stop).ConfigureAwait(false);
     }
@@ -64,8 +66,11 @@ internal sealed partial class LogShard : IShippingShard
 
     internal override Task OnLoadedAsync(CancellationToken stop) => ProbeAsync(stop);
 
-    internal override Task KeepFollowedAsync(CancellationToken stop) =>
-        IsOpen && _checkpointer.IsDue ? _checkpointer.TakeAsync(stop) : Task.CompletedTask;
+    internal override async Task KeepFollowedAsync(CancellationToken stop)
+    {
+        _checkpointer.CarryForward();
+        if (IsOpen && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
+    }
 
     // ---- Drills ----
 

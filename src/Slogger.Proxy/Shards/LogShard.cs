@@ -130,6 +130,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     internal override async Task MaintainAsync(CancellationToken stop)
     {
         NoteIdentity();
+        _checkpointer.CarryForward();
         await base.MaintainAsync(stop).ConfigureAwait(false);
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_isShippingDue) { BeginShipping(); }

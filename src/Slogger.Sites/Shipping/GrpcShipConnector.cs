@@ -1,4 +1,5 @@
 // The shipper's way to the backup's site: a call for as long as the connection holds.
+using Slogger.Core.Cohorts;
 using Slogger.Core.Replication;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
@@ -21,13 +22,16 @@ internal sealed class GrpcShipConnector(GrpcChannel channel, string target, Ship
 
     public Func<ShipShape?> Shape { get; set; } = static () => default(ShipShape);
 
+    /// <summary>Of a node of a cohort: the members of its reign, who are said with each hello.</summary>
+    public Func<Cohort?> Members { get; init; } = static () => null;
+
     public async Task<IShipLink> ConnectAsync(CancellationToken stop)
     {
         ShipShape? shape;
         while ((shape = Shape()) is null) { await Task.Delay(ShapePause, stop).ConfigureAwait(false); }
         var over = new CancellationTokenSource();
         var link = new Link(channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }),
-            terms with { Shape = shape.Value }, over);
+            terms with { Shape = shape.Value, Members = Members() }, over);
         // The receiver answers with its headers: somebody who is not there, or not the right one, is noticed now.
         if (await link.OpenAsync(stop).ConfigureAwait(false)) { return link; }
         await using (link.ConfigureAwait(false))

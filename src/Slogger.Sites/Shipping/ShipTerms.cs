@@ -2,6 +2,7 @@
 // anything else is done: a process of another cluster, reached by a wrong address, would depose this one's site by its epoch, or have a
 // stream seeded with another's data; and a failover that waits for a shorter lease than the primary has, or for one that it has not, would
 // leave two sites that report commits.
+using Slogger.Core.Cohorts;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sites;
 using Slogger.Proxy.Configuration;
@@ -19,6 +20,9 @@ internal sealed record ShipTerms(string Cluster, TimeSpan Lease)
 
     /// <summary>Of a shipper: which node of a cohort it is; empty: the shard has none.</summary>
     public string Node { get; init; } = "";
+
+    /// <summary>Of such a node: the members of its reign.</summary>
+    public Cohort? Members { get; init; }
 
     /// <summary>Of what a process is configured with.</summary>
     public static ShipTerms Of(ServeOptions options) =>

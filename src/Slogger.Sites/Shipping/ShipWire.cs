@@ -1,6 +1,7 @@
 // Core's messages of shipping as they are on the wire (Protos/slogger/shipping/v1/shipping.proto), and back. What comes may be from
 // anybody: it is refused before a machine sees it.
 using System.Buffers;
+using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Time;
@@ -30,6 +31,7 @@ internal static class ShipWire
                     Shards = terms.Shape.Shards, Slots = terms.Shape.Slots ?? "",
                     Node = terms.Node,
                 };
+                if (terms.Members is { } members) { wire.Hello.Members.AddRange(ToWire(members)); }
                 break;
             case ShipRequest.Piece piece:
                 wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable),
@@ -54,6 +56,24 @@ internal static class ShipWire
                 break;
         }
         return new(wire, message.Bytes);
+    }
+
+    public static IEnumerable<V1.Member> ToWire(Cohort members) =>
+        members.Members.Select(m => new V1.Member { Node = m.Node.Text, Address = m.Address });
+
+    /// <summary>Null: nothing is said of members.</summary>
+    /// <exception cref="RpcException">One is named twice.</exception>
+    public static Cohort? FromWire(IReadOnlyCollection<V1.Member> members)
+    {
+        if (members.Count == 0) { return null; }
+        try
+        {
+            return new(members.Select(m => (new NodeName(m.Node), m.Address)));
+        }
+        catch (ArgumentException e)
+        {
+            throw new RpcException(StatusCode.InvalidArgument, e.Message);
+        }
     }
 
     public static ShipTerms TermsOf(V1.Hello hello) =>

@@ -200,7 +200,7 @@ public class ElectionTests
         c.Heard(10, First, A);
         b.TakeEffects();
         c.TakeEffects();
-        a.HandOver(20, B);
+        a.HandOver(20, B, commit: null);
         Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.SendLead(B, new(A, First))], a.TakeEffects());
         b.LeadTold(21, new(A, First), Log(1, 10));
         ElectionEffect.SendAsk asked = Assert.IsType<ElectionEffect.SendAsk>(b.TakeEffects()[^1]);
@@ -217,7 +217,7 @@ public class ElectionTests
         Election a = Leader(), b = Node(B);
         b.Heard(10, First, A, Three);
         b.TakeEffects();
-        a.HandOver(20, B, two);
+        a.HandOver(20, B, Log(1, 10), two);
         var lead = new Lead(A, First, two);
         Assert.Equal(new ElectionEffect.SendLead(B, lead), a.TakeEffects()[^1]);
         b.LeadTold(21, lead, Log(1, 10));
@@ -227,6 +227,25 @@ public class ElectionTests
         b.Voted(22, new(A, Second, IsPre: false, IsYes: true, Second), With(Log(1, 10)));
         Assert.Equal([new ElectionEffect.Promise(new(Second, B) { Members = two }), new ElectionEffect.Begin(Second)], b.TakeEffects());
         Assert.Equal(two, b.Cohort);
+    }
+
+    [Fact]
+    public void HandOver_TheLeaderThatWas_VotesForWhoHasWhatItHasCommitted()
+    {
+        foreach ((long has, bool isElected) in (ReadOnlySpan<(long, bool)>)[(10, true), (9, false)])
+        {
+            Election a = Leader();
+            a.HandOver(20, B, Log(1, 10));
+            a.TakeEffects();
+            a.Asked(21, new(B, Second, IsPre: false, Log(1, has), Ends: First), Log(1, 15));
+            Assert.Equal(isElected, VoteOf(a).IsYes);
+            // Nobody who was not asked to lead.
+            a = Leader();
+            a.HandOver(20, B, Log(1, 10));
+            a.TakeEffects();
+            a.Asked(21, new(C, Second, IsPre: false, Log(1, has), Ends: Reign.None), Log(1, 15));
+            Assert.False(VoteOf(a).IsYes);
+        }
     }
 
     [Fact]

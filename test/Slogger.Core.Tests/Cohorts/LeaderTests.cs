@@ -84,4 +84,21 @@ public class LeaderTests
         leader.Replied(d, Ack(10, echoUs: 70), nowUs: 80);
         Assert.True(leader.MayChange(cohort.With(d, "")));
     }
+
+    [Fact]
+    public void Frozen_CommitsNothing_UntilItIsNoMore()
+    {
+        Leader leader = New();
+        leader.Synced(At(10));
+        leader.Replied(s_b, Ack(8, echoUs: 50), nowUs: 60);
+        leader.IsFrozen = true;
+        Assert.False(leader.Replied(s_b, Ack(9, echoUs: 60), nowUs: 70));
+        Assert.Equal(At(8), leader.Commit);
+        Assert.True(leader.Has(s_b));
+        leader.Replied(s_c, Ack(7, echoUs: 60), nowUs: 70);
+        Assert.False(leader.Has(s_c));
+        leader.IsFrozen = false;
+        Assert.True(leader.Replied(s_b, Ack(10, echoUs: 80), nowUs: 90));
+        Assert.Equal(At(10), leader.Commit);
+    }
 }

@@ -45,6 +45,7 @@ public class CohortTests
     [InlineData((int)CohortMutation.MinorityFounds, "R1|R2|R4", 4000)]
     [InlineData((int)CohortMutation.ChangesUncommitted, "R1|R2|R12", 2000)]
     [InlineData((int)CohortMutation.ChangesTwo, "R1|R2|R12", 2000)]
+    [InlineData((int)CohortMutation.AnyLogIsHandedTo, "R1|R2|R4", 4000)]
     [InlineData((int)CohortMutation.MembersForgotten, "R1|R2|R12", 2000)]
     public void Rule_IsOff_IsCaught(int mutation, string by, int seeds)
     {
