@@ -138,6 +138,10 @@ internal interface IShardPort : IVersionSource
     /// <summary>Whether replies wait until what they rest on is settled: committed replies. Never changes.</summary>
     bool HoldsReplies => false;
 
+    /// <summary>Whether reads wait for their own version to be settled, as writes do. Only where <see cref="HoldsReplies"/>; never
+    /// changes.</summary>
+    bool HoldsReads => false;
+
     /// <summary>The last version that is settled: durable, and never to be lost. Replies that rest on it may leave. When it grows and
     /// <see cref="HeldReplies.AnybodyWaits"/>, <see cref="FrontEndLoop.OnSettled"/> is posted. Any thread.</summary>
     long SettledVersion => long.MaxValue;

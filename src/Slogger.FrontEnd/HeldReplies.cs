@@ -7,6 +7,7 @@
 //   the reply comes, unless the boundary waits for the reply.
 // - What reads on the shared upstream rests on the last write of its keys that was forwarded before it there, and on whatever went over
 //   other connections before its reply came: no order is known among those. So a write on a dedicated upstream makes all keys hot.
+// - Where reads are held as well (strong reads by a majority) they rest on their own version as writes do.
 // - Pushes, and reads on a dedicated upstream, rest on the last write of all.
 // - What blocks is done at once, or with the write of another. At once: until a marker that was sent later has been answered, all keys are
 //   hot. With a write: while anything blocks, each write makes all keys hot.
@@ -40,6 +41,9 @@ internal sealed class HeldReplies(FrontEndLoop loop)
 {
     private readonly IShardPort _shard = loop.Shard;
     private readonly HotKeys _keys = new();
+
+    // A read rests on its own version, too: when a majority has that, no other leader had begun before the read.
+    private readonly bool _holdsReads = loop.Shard.HoldsReads;
     private readonly List<Client> _waiting = [];
     private KeyFinder? _finder;
     private Action? _onSettled;
@@ -229,6 +233,7 @@ internal sealed class HeldReplies(FrontEndLoop loop)
         {
             DataUse.None => 0,
             DataUse.Writes => until,
+            DataUse.Reads when _holdsReads => until,
             _ => Math.Min(until, isShared ? Math.Max(e.RestsOn, AllHot) : LastWrite),
         });
     }

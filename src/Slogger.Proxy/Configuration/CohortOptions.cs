@@ -29,6 +29,9 @@ public sealed record CohortOptions
     /// data.</summary>
     public TimeSpan Lease { get; init; } = TimeSpan.FromMilliseconds(150);
 
+    /// <summary>What a leader's reads need. Default: the lease.</summary>
+    public StrongReads StrongReads { get; init; }
+
     /// <summary>How old what a follower reads may be: what is older it does not answer. Default: 1 s. Zero: of any age.</summary>
     public TimeSpan ReadsStaleMax { get; init; } = TimeSpan.FromSeconds(1);
 
@@ -37,4 +40,14 @@ public sealed record CohortOptions
 
     /// <summary>Who votes, if no leader has said.</summary>
     public Cohort Voters => new(Members.Select(m => (m.Node, m.Address.ToString())));
+}
+
+/// <summary>What makes sure that a leader's read is not stale.</summary>
+public enum StrongReads
+{
+    /// <summary>The leader's lease: no two clocks may run apart by more than half a percent.</summary>
+    Lease,
+
+    /// <summary>Besides, a majority has the version in which it was read: no other leader had begun, whatever the clocks do.</summary>
+    Quorum,
 }

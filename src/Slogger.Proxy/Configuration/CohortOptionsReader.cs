@@ -18,8 +18,11 @@ internal static class CohortOptionsReader
         CohortOptions defaults = new() { Node = new(node ?? ""), Members = members };
         TimeSpan lease = reader.Value("lease", OptionText.Duration(LeaseMin, LeaseMax), defaults.Lease);
         TimeSpan stale = reader.Value("reads-stale-max", OptionText.Duration(TimeSpan.Zero, StaleMax), defaults.ReadsStaleMax);
+        StrongReads reads = reader.Value("strong-reads", OptionText.Choice(("lease", StrongReads.Lease), ("quorum", StrongReads.Quorum)),
+            defaults.StrongReads);
         if (!reader.IsGiven("cohort"))
         {
+            if (reader.IsGiven("strong-reads")) { reader.Fail("strong-reads", "is given without --cohort", "remove it"); }
             if (reader.IsGiven("node")) { reader.Fail("node", "is given without --cohort", "give both, or none"); }
             if (reader.IsGiven("lease")) { reader.Fail("lease", "is given without --cohort", "remove it"); }
             if (reader.IsGiven("reads-stale-max")) { reader.Fail("reads-stale-max", "is given without --cohort", "remove it"); }
@@ -37,7 +40,7 @@ internal static class CohortOptionsReader
             reader.Fail("node", $"is none of --cohort, which has {string.Join(", ", members.Select(m => m.Node))}", "give one of them");
             return null;
         }
-        return defaults with { Lease = lease, ReadsStaleMax = stale };
+        return defaults with { Lease = lease, ReadsStaleMax = stale, StrongReads = reads };
     }
 
     public static void Check(OptionReader reader, ServeOptions options)

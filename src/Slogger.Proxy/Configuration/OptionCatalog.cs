@@ -263,6 +263,7 @@ public static class OptionCatalog
             { Commands = OptionCommands.Serve },
         new("cohort", Replicas, "NAME=HOST:PORT,...",
             "The nodes of this shard, 3 or 5, each with the address at which the others reach it over gRPC. All of them are given the same. "
+            + "This is for the cohort's beginning: later members come and go by slogger cohort add and remove. "
             + "One leads and serves clients. A version is durable when a majority has it, and when the leader is lost another node leads. "
             + "Beyond loopback it needs --site-secret-file or the certificates.", "none, the shard has one process", "Cohort.Members")
             { Commands = OptionCommands.Serve },
@@ -270,6 +271,11 @@ public static class OptionCatalog
             "How long a leader answers after a majority of its cohort has answered it. Another node leads no sooner than after this. "
             + "Shorter makes takeovers faster, and brings some about when machines are busy. All nodes are given the same.",
             "150ms", "Cohort.Lease") { Commands = OptionCommands.Serve },
+        new("strong-reads", Replicas, "lease|quorum",
+            "What makes sure that the leader reads nothing stale. lease: no other node leads while the leader's lease holds, as long as no two "
+            + "machines' clocks run apart by more than half a percent. quorum: replies to reads wait, as those to writes do, until a majority "
+            + "has the version in which they were read, whatever clocks do. For machines that are suspended or moved while they run.",
+            "lease", "Cohort.StrongReads") { Commands = OptionCommands.Serve },
         new("reads-stale-max", Replicas, "DURATION",
             "How old what a follower reads may be. A client that has said READONLY is sent to the leader when it is older. Without a "
             + "leader it is told how old it is. 0s: of any age.", "1s", "Cohort.ReadsStaleMax") { Commands = OptionCommands.Serve },

@@ -133,6 +133,9 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     /// <inheritdoc />
     public bool HoldsReplies => _options.Replies == ReplyTiming.Committed;
 
+    /// <inheritdoc />
+    public bool HoldsReads => _options.Cohort is { StrongReads: StrongReads.Quorum };
+
     /// <summary>What a shard alone has durable it keeps. Among others it goes back with them to a recorded cut. A store that follows shows
     /// what is durable.</summary>
     public long SettledVersion => IsFollowing ? long.MaxValue : Seat.HasPeers ? CommittedVersion : Versions.Published.DurableVersion;

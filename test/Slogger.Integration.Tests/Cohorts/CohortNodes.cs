@@ -25,12 +25,16 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     /// <summary>Further options of a node.</summary>
     public Func<int, string[]> OptionsOf { get; init; } = _ => [];
 
+    /// <summary>How many of the nodes the cohort begins with; the others name themselves as well.</summary>
+    public int Founders { get; init; } = Count;
+
     /// <summary>A node's name.</summary>
     public static string NameOf(int node) => "abc"[node].ToString();
 
     /// <summary>As --cohort takes it.</summary>
-    public string Members => string.Join(',', Enumerable.Range(0, Count)
-        .Select(i => string.Create(CultureInfo.InvariantCulture, $"{NameOf(i)}=127.0.0.1:{_nodePorts[i]}")));
+    public string Members => string.Join(',', Enumerable.Range(0, Founders).Select(Member));
+
+    private string Member(int node) => string.Create(CultureInfo.InvariantCulture, $"{NameOf(node)}=127.0.0.1:{_nodePorts[node]}");
 
     /// <summary>As --metadata takes it.</summary>
     public string Metadata => postgres is null ? "sqlite:" + workspace.File("metadata.db") : "postgres:" + postgres.ConnectionString;
@@ -64,7 +68,8 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
 
     // A lease that a busy machine keeps: takeovers come from what the test does.
     private void Launch(int node) =>
-        Launch(node, ["--node", NameOf(node), "--cohort", Members, "--lease", "1s", .. OptionsOf(node)]);
+        Launch(node, ["--node", NameOf(node), "--cohort", node < Founders ? Members : $"{Members},{Member(node)}", "--lease", "1s",
+            .. OptionsOf(node)]);
 
     private void Launch(int node, string[] options)
     {
@@ -142,6 +147,13 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     {
         await EventuallyAsync($"node {NameOf(node)} follows", async () => await InfoAsync(node, "node_role") == "follows"
             && await InfoAsync(node, "store_state") == "serving reads");
+    }
+
+    /// <summary>The same, or it leads.</summary>
+    public async Task FollowsOrLeadsAsync(int node)
+    {
+        await EventuallyAsync($"node {NameOf(node)} serves", async () => (await InfoAsync(node, "store_state"))?.StartsWith("serving",
+            StringComparison.Ordinal) == true && await InfoAsync(node, "node_role") is "follows" or "leads");
     }
 
     /// <summary>Writes at whoever leads, until it is answered.</summary>
@@ -229,6 +241,14 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         {
             throw new TimeoutException($"{said}\n{e.Message}", e);
         }
+        return said;
+    }
+
+    /// <summary>Adds a member, or removes one, and gives what the command has said.</summary>
+    public async Task<string> ChangeAsync(string command, int node)
+    {
+        (int code, string said) = await CommandAsync(command, ["--member", command == "add" ? Member(node) : NameOf(node)]);
+        Assert.True(code == 0, $"{said}\n{Tail()}");
         return said;
     }
 

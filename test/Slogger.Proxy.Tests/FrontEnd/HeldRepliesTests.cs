@@ -54,6 +54,29 @@ public sealed class HeldRepliesTests : IDisposable
         AssertSilent(writer);
     }
 
+    // Strong reads by a majority: also of what nobody has written.
+    [Theory]
+    [InlineData("$-1\r\n", "GET", "cold")]
+    [InlineData("*2\r\n$-1\r\n$-1\r\n", "MGET", "cold", "colder")]
+    [InlineData(":0\r\n", "DBSIZE")]
+    public void Read_WhereReadsAreHeld_WaitsForItsOwnVersion(string reply, params string[] request)
+    {
+        using var redis = new RedisServer();
+        using var loop = new HeldLoop(redis, new HeldShard(holdsReplies: true) { HoldsReads = true });
+        using (RespConnection first = loop.Connect()) { }
+        loop.Begin();
+        using RespConnection reader = loop.Connect();
+        // What tells of no data does not wait.
+        Assert.Equal("+PONG\r\n", reader.Call("PING"));
+        reader.Send(request);
+        loop.AwaitHeld(reply.Length);
+        long version = loop.EndVersion();
+        loop.Settle(version - 1);
+        AssertSilent(reader);
+        loop.Settle(version);
+        Assert.Equal(reply, reader.Read());
+    }
+
     [Theory]
     [InlineData("GET", "hot")]
     [InlineData("MGET", "cold", "hot")]

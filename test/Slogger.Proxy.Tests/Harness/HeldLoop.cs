@@ -22,6 +22,8 @@ internal sealed class HeldShard(bool holdsReplies) : IShardPort
 
     public bool HoldsReplies => holdsReplies;
 
+    public bool HoldsReads { get; init; }
+
     public long SettledVersion => Volatile.Read(ref _settled);
 
     public bool MaySpeak => !_isSilent;
