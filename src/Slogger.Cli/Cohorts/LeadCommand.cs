@@ -77,6 +77,10 @@ internal static class LeadCommand
             }
             await Task.Delay(Pause, host.Stop).ConfigureAwait(false);
         }
+        if (LeaderOf(await cohort.AskAsync(host.Stop).ConfigureAwait(false), after: 0)?.Answer.Reply?.Reign == before.Reign)
+        {
+            return CommandResult.Failed($"{before.Node} goes on to lead: the other node has not come to the end of its log", look);
+        }
         return CommandResult.Failed($"{before.Node} has handed over, and nobody leads after {Limit.TotalSeconds:0} s", look);
     }
 

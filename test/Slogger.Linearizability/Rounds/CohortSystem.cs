@@ -8,8 +8,10 @@ using Slogger.Integration.Tests.Processes;
 namespace Slogger.Linearizability.Rounds;
 
 /// <param name="shards">How many.</param>
-internal sealed class CohortSystem(int shards = 1) : NodeSystem
+/// <param name="reads">As --strong-reads takes it.</param>
+internal sealed class CohortSystem(int shards = 1, string reads = "lease") : NodeSystem
 {
+    private static readonly TimeSpan ChangeLimit = TimeSpan.FromSeconds(10);
     private const int Port = 7379, NodePort = 7479;
 
     // By their slots.
@@ -58,8 +60,29 @@ internal sealed class CohortSystem(int shards = 1) : NodeSystem
         new NodeProcess("slogger" + Text(shard), "dotnet", ProxyProcess.Executable, "serve", "--listen",
             Network.Endpoint(node, Port + shard).ToString(), "--data", Path.Combine(DataOf(node), Text(shard)), "--redis-server",
             RedisProcess.Executable, "--metadata", "sqlite:" + Metadata, "--version-interval", "1ms", "--shards", Text(shards), "--shard",
-            Text(shard), "--site-secret-file", SecretOf(node), "--node", NameOf(node), "--cohort",
-            string.Join(',', Enumerable.Range(1, Nodes).Select(n => $"{NameOf(n)}={Network.Endpoint(n, NodePort + shard)}"))));
+            Text(shard), "--site-secret-file", SecretOf(node), "--node", NameOf(node), "--strong-reads", reads, "--cohort",
+            MembersOf(shard)));
+
+    public override async Task<string> ChangeMemberAsync(int node, bool comes)
+    {
+        List<string> said = [];
+        for (int shard = 0; shard < shards; shard++)
+        {
+            string member = comes ? $"{NameOf(node)}={Network.Endpoint(node, NodePort + shard)}" : NameOf(node);
+            try
+            {
+                (int code, string output) = await ChildProcess.RunAsync("dotnet", [ProxyProcess.Executable, "cohort", comes ? "add" : "remove",
+                    "--member", member, "--cohort", MembersOf(shard), "--site-secret-file", SecretOf(node)], ChangeLimit);
+                said.Add(code == 0 ? "done" : output.Split('\n').FirstOrDefault(l => l.StartsWith("slogger: ", StringComparison.Ordinal)) ?? "refused");
+            }
+            catch (TimeoutException)
+            {
+                // Nobody leads, or too few are there.
+                said.Add("given up");
+            }
+        }
+        return string.Join(", ", said);
+    }
 
     // It can be brought to versions: its store has been loaded.
     private static async Task<bool> FollowsAsync(IPEndPoint node)
@@ -76,6 +99,9 @@ internal sealed class CohortSystem(int shards = 1) : NodeSystem
             return false;
         }
     }
+
+    private string MembersOf(int shard) =>
+        string.Join(',', Enumerable.Range(1, Nodes).Select(n => $"{NameOf(n)}={Network.Endpoint(n, NodePort + shard)}"));
 
     private static string NameOf(int node) => "n" + Text(node);
 

@@ -32,6 +32,9 @@ internal enum FaultKind
 
     /// <summary>A node's clock is wrong.</summary>
     ClockJump,
+
+    /// <summary>A node is removed from its cohort, and added again. It runs on.</summary>
+    RemoveMember,
 }
 
 /// <summary>One fault.</summary>
@@ -53,8 +56,8 @@ internal sealed class Fault(FaultKind kind, TimeSpan begins, TimeSpan lasts, Ran
         return [.. Enumerable.Range(0, count).Select(_ =>
         {
             var kind = system.Faults[random.Next(system.Faults.Count)];
-            // No system of three stands the loss of two disks.
-            if (kind == FaultKind.EmptyDisk && emptied++ > 0) { kind = FaultKind.Kill; }
+            // No system of three stands the loss of two disks, and none of two that of one.
+            if (kind is FaultKind.EmptyDisk or FaultKind.RemoveMember && emptied++ > 0) { kind = FaultKind.Kill; }
             var begins = within * (0.1 + (0.4 * random.NextDouble()));
             double longest = Math.Min(5, (within - begins).TotalSeconds), shortest = kind is FaultKind.Pause ? 0.05 : 0;
             // Short ones as often as long ones.
@@ -77,7 +80,7 @@ internal sealed class Fault(FaultKind kind, TimeSpan begins, TimeSpan lasts, Ran
         {
             case FaultKind.Kill or FaultKind.EmptyDisk:
                 var (killed, what) = kind == FaultKind.Kill ? await SomeAsync(node) : (await Network.ProcessesAsync(node), "all");
-                await NodeSystem.KillAsync(node, killed);
+                await system.KillAsync(node, killed);
                 if (kind == FaultKind.EmptyDisk) { system.Empty(node); }
                 string emptied = kind == FaultKind.EmptyDisk ? " and took its data away" : "";
                 return ($"killed {what} of {name}{emptied}, started after {length}", () =>
@@ -113,6 +116,9 @@ internal sealed class Fault(FaultKind kind, TimeSpan begins, TimeSpan lasts, Ran
                     system.StartNode(node);
                     return Task.CompletedTask;
                 });
+            case FaultKind.RemoveMember:
+                string removed = await system.ChangeMemberAsync(node, comes: false);
+                return ($"removed {name} from its cohort for {length} ({removed})", () => system.ChangeMemberAsync(node, comes: true));
             default:
                 var off = TimeSpan.FromSeconds(random.Next(-3600, 3600));
                 NodeSystem.SetClock(node, off);

@@ -47,6 +47,10 @@ internal abstract class NodeSystem : IAsyncDisposable
     /// <summary>Waits until it stands every fault, as a system in service does.</summary>
     public abstract Task ReadyAsync();
 
+    /// <summary>Removes a node from all its cohorts, or adds it again.</summary>
+    /// <returns>How that went, in words.</returns>
+    public virtual Task<string> ChangeMemberAsync(int node, bool comes) => throw new NotSupportedException();
+
     /// <summary>Where a node's data are, on its disk; a fault may take them away.</summary>
     protected virtual string DataOf(int node) => Disk(node);
 
@@ -107,11 +111,13 @@ internal abstract class NodeSystem : IAsyncDisposable
     }
 
     /// <summary>Kills a node's processes with -9 and waits until they are gone.</summary>
-    public static async Task KillAsync(int node, IReadOnlyCollection<int> processes)
+    public async Task KillAsync(int node, IReadOnlyCollection<int> processes)
     {
         foreach (int id in processes) { ChildProcess.Signal(id, 9); }
         await Eventually.AsyncTrue($"processes of node {node} are gone", TimeSpan.FromSeconds(10),
-            async () => !(await Network.ProcessesAsync(node)).Intersect(processes).Any());
+            async () => !(await Network.ProcessesAsync(node)).Intersect(processes).Any()
+                // This process hears of it a little later, and would else take it for running.
+                && !_running.Values.Any(r => processes.Contains(r.Id) && !r.HasExited));
     }
 
     /// <summary>Takes away the data of a node that does not run.</summary>

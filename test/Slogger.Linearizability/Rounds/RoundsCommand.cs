@@ -18,6 +18,7 @@ internal static class RoundsCommand
                                 redis-forgetful the same without a file: every round must be found wrong
                                 slogger         one shard whose processes stand still and whose clock jumps; the executable must be built
                                 cohort          a shard on three nodes; it must stand every fault, and two at once
+                                cohort-quorum   the same with --strong-reads quorum
                                 cohorts         two shards on the same three nodes
                                 sentinel        three redis-servers with three sentinels, appendfsync everysec, WAIT 1 behind each write
                                 sentinel-always the same with appendfsync always
@@ -39,6 +40,7 @@ internal static class RoundsCommand
         ["redis-forgetful"] = () => new RedisSystem(appendOnly: false),
         ["slogger"] = () => new SloggerSystem(),
         ["cohort"] = () => new CohortSystem(),
+        ["cohort-quorum"] = () => new CohortSystem(reads: "quorum"),
         ["cohorts"] = () => new CohortSystem(shards: 2),
         ["sentinel"] = () => new SentinelSystem("everysec"),
         ["sentinel-always"] = () => new SentinelSystem("always"),

@@ -13,7 +13,7 @@ internal sealed class SentinelSystem(string fsync) : NodeSystem
 
     public override int Nodes => 3;
 
-    public override IReadOnlyList<FaultKind> Faults => [.. Enum.GetValues<FaultKind>().Where(f => f != FaultKind.ClockJump)];
+    public override IReadOnlyList<FaultKind> Faults => [.. Enum.GetValues<FaultKind>().Where(f => f is not (FaultKind.ClockJump or FaultKind.RemoveMember))];
 
     public override int CopiesAwaited => 1;
 
