@@ -450,7 +450,13 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     /// <param name="mustEnd">Whether this node cannot go on to lead, should the other one not come to the end of the log in time.</param>
     public void HandOver(NodeName to, Cohort? members = null, bool mustEnd = false)
     {
-        if (_ending is not null || Lead is not { } lead) { return; }
+        if (Lead is not { } lead) { return; }
+        if (_ending is { } ending)
+        {
+            // It has begun, by plan maybe; it cannot be called off any more.
+            _ending = ending with { IsForced = ending.IsForced || mustEnd };
+            return;
+        }
         // Within a round trip it has all that anybody was told. Then this node votes for it, and no other has to.
         lead.Freeze(true);
         _ending = new(to, members, NowUs + _times.LeaseUs, mustEnd || lead.Commit is null);

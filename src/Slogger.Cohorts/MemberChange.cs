@@ -2,6 +2,7 @@
 // asked but which node is given the log meanwhile. The change itself is a hand-over: the next reign has the other members (Core, Cohort).
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
+using Slogger.Log.Ballots;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Ports;
 
@@ -47,7 +48,7 @@ internal sealed class MemberChange(CohortNode node, ServeOptions options)
     {
         Cohort members = node.Members;
         if (!OptionText.Name(name.Text, out _, out string problem)) { return ($"the node's name {problem}", null); }
-        if (members.Voters.Length >= CohortOptions.MembersMax) { return ($"there are {members.Voters.Length} members, the most", null); }
+        if (members.Voters.Length >= BallotFile.MembersMax) { return ($"there are {members.Voters.Length} members, the most", null); }
         if (members.Members.FirstOrDefault(m => m.Address == address) is { Address: not null } other)
         {
             return ($"node {other.Node} is at {address}", null);

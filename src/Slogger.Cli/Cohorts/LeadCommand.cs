@@ -85,7 +85,7 @@ internal static class LeadCommand
     }
 
     // Of a later reign than that, with its record at a majority.
-    private static AskedNode? LeaderOf(IReadOnlyList<AskedNode> asked, long after) =>
+    public static AskedNode? LeaderOf(IReadOnlyList<AskedNode> asked, long after) =>
         asked.Where(a => a.Answer.Reply is { Role: "leads" } r && r.Reign > after && (after == 0 || r.Commit.Reign == r.Reign))
             .Cast<AskedNode?>().MaxBy(a => a!.Value.Answer.Reply!.Reign);
 }

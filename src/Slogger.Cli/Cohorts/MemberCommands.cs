@@ -85,8 +85,7 @@ internal static class MemberCommands
         while (Stopwatch.GetElapsedTime(ledUntil) < Limit)
         {
             IReadOnlyList<AskedNode> asked = await cohort.AskAsync(host.Stop).ConfigureAwait(false);
-            if (asked.Where(a => a.Answer.Reply is { Role: "leads" }).Cast<AskedNode?>().MaxBy(a => a!.Value.Answer.Reply!.Reign)
-                is { Answer.Reply: { } leads } leader)
+            if (LeadCommand.LeaderOf(asked, after: 0) is { Answer.Reply: { } leads } leader)
             {
                 Answered<ChangeReply> answer = await cohort.ChangeAsync(leader.Member, node, address, host.Stop).ConfigureAwait(false);
                 obstacle = answer.Problem ?? "";
@@ -121,8 +120,7 @@ internal static class MemberCommands
     // Null: it has changed again meanwhile.
     private static async Task<MemberReport?> DoneAsync(CohortAccess cohort, string node, string? address, AppHost host)
     {
-        NodeStatusReply? leader = (await cohort.AskAsync(host.Stop).ConfigureAwait(false)).Select(a => a.Answer.Reply)
-            .Where(r => r is { Role: "leads" }).MaxBy(r => r!.Reign);
+        NodeStatusReply? leader = LeadCommand.LeaderOf(await cohort.AskAsync(host.Stop).ConfigureAwait(false), after: 0)?.Answer.Reply;
         string[] members = [.. leader?.Members.Select(m => m.Node) ?? []];
         return leader is not null && members.Contains(node) == (address is not null)
             ? new(node, address is not null, members, leader.Node, leader.Reign) : null;

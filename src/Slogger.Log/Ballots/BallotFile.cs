@@ -28,13 +28,15 @@ public sealed class BallotFile : IDisposable
     /// <summary>Most characters of a cluster's identity and of a node's name.</summary>
     public const int TextMax = 64;
 
+    /// <summary>Most members of a cohort, and most characters of the address of one.</summary>
+    public const int MembersMax = 7, AddressMax = 255;
+
     private const uint Magic = 0x54424C53;
     private const uint FormatVersion = 2;
     private const int SlotBytes = 4096;
     private const int ChecksumAt = SlotBytes - sizeof(uint);
     private const int TextsAt = 45;
     private const int SlotBytesOf1 = 512;
-    private const int MembersMax = 7, AddressMax = 255;
 
     private readonly ILogFile _file;
     private readonly ArraySegment<byte> _slot = AlignedBuffer.Allocate(SlotBytes);

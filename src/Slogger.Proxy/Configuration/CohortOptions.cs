@@ -13,12 +13,6 @@ public readonly record struct CohortMember(NodeName Node, ListenAddress Address)
 /// <summary>Options of a node.</summary>
 public sealed record CohortOptions
 {
-    /// <summary>Most members.</summary>
-    public const int MembersMax = 7;
-
-    /// <summary>Most characters of a member's address.</summary>
-    public const int AddressMax = 255;
-
     /// <summary>Which of the members this process is.</summary>
     public required NodeName Node { get; init; }
 

@@ -2,6 +2,7 @@
 using System.Collections.Immutable;
 using Slogger.Core.Cohorts;
 using Slogger.Core.Shards;
+using Slogger.Log.Ballots;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -79,9 +80,9 @@ internal static class CohortOptionsReader
             }
             if (!OptionText.Name(part[..at].Trim(), out string name, out problem)
                 || !SiteOptionsReader.Peer(part[(at + 1)..].Trim(), out Resp.ListenAddress address, out problem)) { return false; }
-            if (address.ToString().Length > CohortOptions.AddressMax)
+            if (address.ToString().Length > BallotFile.AddressMax)
             {
-                problem = $"has an address of {name} with more than {CohortOptions.AddressMax} characters";
+                problem = $"has an address of {name} with more than {BallotFile.AddressMax} characters";
                 return false;
             }
             var node = new NodeName(name);
@@ -92,7 +93,7 @@ internal static class CohortOptionsReader
             }
             value = value.Add(new(node, address));
         }
-        problem = value.Length > CohortOptions.MembersMax ? $"has {value.Length} nodes, and {CohortOptions.MembersMax} are the most" : "";
+        problem = value.Length > BallotFile.MembersMax ? $"has {value.Length} nodes, and {BallotFile.MembersMax} are the most" : "";
         return problem.Length == 0;
     }
 }
