@@ -205,7 +205,8 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         for (int i = 0; i < count; i++) { Assert.Equal("+OK", (await client.ReadAsync(Generous)).Compact); }
     }
 
-    /// <summary>What of it a node lacks.</summary>
+    /// <summary>What of it a node lacks. Asks again while a follower's store is older than it may be for reads: on a busy machine it can
+    /// be, for a while.</summary>
     public async Task<IReadOnlyList<string>> MissingAsync(int node, string prefix, int count)
     {
         using RespClient client = await ConnectAsync(node);
@@ -215,6 +216,14 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         for (int i = 0; i < count; i++)
         {
             RespValue reply = await client.CallAsync("GET", Key(prefix, i));
+            if (reply.Compact.StartsWith("-MOVED", StringComparison.Ordinal) || reply.Compact.Contains("STALE", StringComparison.Ordinal))
+            {
+                await EventuallyAsync($"node {NameOf(node)} answers reads", async () =>
+                {
+                    reply = await client.CallAsync("GET", Key(prefix, i));
+                    return !reply.IsError;
+                });
+            }
             if (reply.Compact != "$" + Text(i)) { missing.Add($"{Key(prefix, i)}: {reply.Compact}"); }
         }
         return missing;
