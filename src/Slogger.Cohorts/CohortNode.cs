@@ -123,7 +123,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     public async Task StartAsync(IFollowingShard shard, CancellationToken stop)
     {
         _shard = shard;
-        _ballot = BallotFile.Open(shard.Log.Files, Path.Combine(_options.DataDirectory, "ballot"), shard.Seat.Identity, shard.Seat.Shard,
+        _ballot = BallotFile.Open(shard.Log.Files, CohortDirectory.BallotOf(_options.DataDirectory), shard.Seat.Identity, shard.Seat.Shard,
             Options.Node);
         // A node that has a log, and no ballot, had no cohort before: nobody has ever been told what it has.
         Ballot ballot = _ballot.IsNew && shard.Log.IsEmpty ? _ballot.Ballot with { Learns = true } : _ballot.Ballot;

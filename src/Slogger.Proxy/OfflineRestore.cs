@@ -162,12 +162,25 @@ public static class OfflineRestore
     private static async Task<ProxyExit> RestoreAsync(RestoreOptions options, ILogger log, Past past, IVersionPoints points,
         CancellationToken stop)
     {
-        FoundPoint found = options.Version is { } version ? points.At(version) : points.Latest();
+        FoundPoint found = (options.Version ?? (options.AcceptsLoss ? points.Newest : null)) is { } version ? points.At(version)
+            : points.Latest();
         if (found.Point is not { } point) { return ProxyExit.Failed($"shard {options.Shard}: {found.Problem}", found.Remedy); }
-        bool isNewest = point.Point.Version == points.Newest;
+        if (RestoredNote.Read(options.DataDirectory).GoesOn is { AcceptsLoss: true } accepted && !options.AcceptsLoss)
+        {
+            return ProxyExit.Failed($"shard {options.Shard}: it is to go on from version {accepted.Version}, and a loss was accepted for that; "
+                + "nothing was changed", "start slogger serve; or choose another version with --keep --i-accept-loss");
+        }
+        // Who accepts a loss goes on in another world-line, with the newest version as well.
+        bool isNewest = point.Point.Version == points.Newest && !options.AcceptsLoss;
         if (options.Keep && await WhyNotKeepAsync(options, past, point, stop).ConfigureAwait(false) is { } notKept) { return notKept; }
         // Said before anything is changed, while there is still time for it.
-        if (options.Keep && !isNewest)
+        if (options.AcceptsLoss)
+        {
+            log.Warn(past.Cut.Version > point.Point.Version
+                ? $"the next slogger serve goes on without versions {point.Point.Version.Next} to {past.Cut.Version}, which were committed"
+                : $"nothing that the metadata knows to be committed is after version {point.Point.Version}");
+        }
+        else if (options.Keep && !isNewest)
         {
             log.Warn($"the next slogger serve deletes the history after version {point.Point.Version}. If it may be needed, copy "
                 + $"{options.DataDirectory} and {options.Metadata} together before that start, while no proxy runs");
@@ -197,6 +210,8 @@ public static class OfflineRestore
         // Before the store is touched: a start that finds it half restored asks, too. What returns to the newest version is forgotten when
         // it is there.
         if (past.IsPrimary && !isNewest) { Note(options, target.Address, target.RunId, target.IsOwn, point.Point.Version, isNewest); }
+        // Behind the note: a cohort of one that did not begin a world-line would take what is lost for what never was.
+        if (options.AcceptsLoss) { CohortDirectory.BecomeOnlyMember(options.DataDirectory); }
         ProxyExit exit = await target.RestoreAsync(point, stop).ConfigureAwait(false);
         if (!exit.IsDone) { return exit; }
         if (isNewest) { Note(options, target.Address, target.RunId, target.IsOwn, point.Point.Version, isNewest); }
@@ -207,24 +222,38 @@ public static class OfflineRestore
     // Null: the shard can go on from it.
     private static async Task<ProxyExit?> WhyNotKeepAsync(RestoreOptions options, Past past, RestorePoint point, CancellationToken stop)
     {
+        if (options.AcceptsLoss && CohortDirectory.WhyNotOnlyMember(options.DataDirectory) is { } problem)
+        {
+            return ProxyExit.Failed($"{problem}: its log lacks what the members have done since; nothing was changed",
+                "to look at what it has restore it into another Redis: slogger restore --latest --redis HOST:PORT");
+        }
+        if (!options.AcceptsLoss && CohortDirectory.OtherMembers(options.DataDirectory) is { } others)
+        {
+            return ProxyExit.Failed($"the data directory is that of {others}, whose other nodes have what was done later; nothing was changed",
+                "stop all nodes for good, and give --i-accept-loss as well: this one becomes the only member. Add the others again with "
+                + "empty directories");
+        }
         if (!past.IsPrimary)
         {
             return ProxyExit.Failed($"cluster \"{options.Cluster}\" is no primary here, and follows or has handed over to another site: "
                 + "it cannot go on from a version of its own; nothing was changed",
                 "go back at the primary, or restore without --keep to look at the version");
         }
-        if (point.Point.Version > past.Cut.Version)
+        // What the only node left has beyond the cut may have been acknowledged, and was not recorded yet.
+        if (point.Point.Version > past.Cut.Version && !options.AcceptsLoss)
         {
             return ProxyExit.Failed($"shard {options.Shard}: version {point.Point.Version} was not committed (the last that was is "
                 + $"{past.Cut.Version}); nothing was changed", "give a committed version; or start slogger serve, which commits "
                 + "the newest");
         }
-        int[] others = [.. past.Shards.Where(s => s.Shard != options.Shard && Members.Counts(s.State)).Select(s => s.Shard.Number)];
-        if (others.Length == 0) { return null; }
+        // What is lost is lost for the others, too: they need not wait.
+        if (options.AcceptsLoss) { return null; }
+        int[] shards = [.. past.Shards.Where(s => s.Shard != options.Shard && Members.Counts(s.State)).Select(s => s.Shard.Number)];
+        if (shards.Length == 0) { return null; }
         IReadOnlyList<LeaseState> before = (await past.Metadata.WatchAsync(options.Cluster, stop).ConfigureAwait(false)).Leases;
         await Task.Delay(ClusterPulse.Term, stop).ConfigureAwait(false);
         IReadOnlyList<LeaseState> after = (await past.Metadata.WatchAsync(options.Cluster, stop).ConfigureAwait(false)).Leases;
-        int[] alive = [.. others.Where(o => before[o] != after[o])];
+        int[] alive = [.. shards.Where(o => before[o] != after[o])];
         return alive.Length == 0 ? null : ProxyExit.Failed(
             $"shard {string.Join(", ", alive)} of cluster \"{options.Cluster}\" runs: its clients may have used data that is to be "
                 + "undone here. Nothing was changed",
@@ -243,7 +272,7 @@ public static class OfflineRestore
         {
             if (address is not null) { note = note with { Stores = [.. note.Stores, new RestoredStore(address, runId, version.Number)] }; }
             // What was decided before is void when the shard's own store is brought to another version; what a start has begun goes on.
-            if (options.Keep) { note = note with { GoesOn = new GoingOn { Version = version.Number, Feeds = note.GoesOn?.Feeds ?? [] } }; }
+            if (options.Keep) { note = note with { GoesOn = new GoingOn { Version = version.Number, AcceptsLoss = options.AcceptsLoss, Feeds = note.GoesOn?.Feeds ?? [] } }; }
             else if (isOwn) { note = note with { GoesOn = null }; }
         }
         note.Write(options.DataDirectory);

@@ -92,7 +92,11 @@ public sealed record RecoveryFacts
 /// <param name="Version">Which one.</param>
 /// <param name="GoesOn">Whether the administrator has said that the shard goes on from it. Otherwise that is still to be decided.</param>
 /// <param name="Begun">The world-line that an earlier start was about to begin with it; number 0: none was.</param>
-public readonly record struct RestoredState(VersionNumber Version, bool GoesOn, WorldLine Begun);
+public readonly record struct RestoredState(VersionNumber Version, bool GoesOn, WorldLine Begun)
+{
+    /// <summary>Whether the administrator accepts that committed versions are lost: those that are not in what is kept.</summary>
+    public bool AcceptsLoss { get; init; }
+}
 
 /// <summary>Where a world-line branched off the one before.</summary>
 /// <param name="WorldLine">Its number.</param>

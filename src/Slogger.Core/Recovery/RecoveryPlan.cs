@@ -70,7 +70,8 @@ public static class RecoveryPlan
             last = valid;
         }
 
-        if (last.Version < facts.Recorded.Version) return BelowCut(facts, $"its version log ends at version {last.Version}");
+        if (last.Version < facts.Recorded.Version && facts.Restored is not { AcceptsLoss: true })
+            return BelowCut(facts, $"its version log ends at version {last.Version}");
         if (facts.Restored is { } restored) return AfterRestore(facts, restored, last);
         RecoveryDecision restore = new RecoveryDecision.RestoreFromLog(abandoned ? current : current.Next, last, !abandoned);
         return facts.Situation switch
@@ -116,12 +117,14 @@ public static class RecoveryPlan
             // Nothing of this shard is in a world-line that it has not entered: whoever has begun it, this content can stand at its branch.
             : restored.Begun == facts.Recorded.WorldLine
             ? new RecoveryDecision.GoOnFrom(restored.Begun, restored.Version, facts.Recorded.Version, Begins: false)
-            : new RecoveryDecision.GoOnFrom(facts.Recorded.WorldLine.Next, restored.Version, last.Version, Begins: true);
+            : new RecoveryDecision.GoOnFrom(facts.Recorded.WorldLine.Next, restored.Version,
+                VersionNumber.Max(last.Version, facts.Recorded.Version), Begins: true);
     }
 
     private static RecoveryDecision BelowCut(RecoveryFacts facts, string how)
     {
-        // Lowering the cut would take back what clients were told is committed. Only adopting a store, as declared truth, goes on.
+        // Lowering the cut would take back what clients were told is committed. A store that is adopted, as declared truth, goes on above it;
+        // so does a version of the log, by the word of who accepts the loss.
         if (facts.Seed == SeedChoice.FromRedis && facts.Situation != StoreSituation.Empty)
             return new RecoveryDecision.TakeOverByCheckpoint(facts.Recorded.WorldLine.Next, facts.Recorded.Version);
         return new RecoveryDecision.Refuse(
@@ -130,8 +133,9 @@ public static class RecoveryPlan
             + "is complete. "
             + (facts.MaySeed
                 ? $"If the log is gone for good, --seed from-redis makes the data that {facts.Store} holds now the truth, in a "
-                    + "new world-line; --seed from-log cannot help, since the log holds less than what was committed."
-                : "Bring the directory back from a copy: what was committed is nowhere else."));
+                    + "new world-line; --seed from-log cannot help, since the log holds less than what was committed. "
+                : "Bring the directory back from a copy: what was committed is nowhere else. ")
+            + (facts.Log is null ? "" : "To go on without what is lost: slogger restore --latest --keep --i-accept-loss."));
     }
 
     private static RecoveryDecision.Refuse Unknown(RecoveryFacts facts, Boundary last) => new(

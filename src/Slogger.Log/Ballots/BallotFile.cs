@@ -98,6 +98,19 @@ public sealed class BallotFile : IDisposable
         }
     }
 
+    /// <summary>Whose ballot a file is, and what it says; null: there is none. Nothing is written.</summary>
+    /// <param name="files">The disk.</param>
+    /// <param name="path">The file.</param>
+    /// <exception cref="InvalidDataException">The file is damaged, or of a newer format.</exception>
+    /// <exception cref="IOException">The disk refused.</exception>
+    public static (NodeName Node, Ballot Ballot)? Read(IFileLayer files, string path)
+    {
+        ArgumentNullException.ThrowIfNull(files);
+        if (ReadSlots(files, path) is not { } slots) { return null; }
+        Content found = Newest(slots, path);
+        return (found.Node, found.Ballot);
+    }
+
     /// <summary>Replaces the ballot. Durable when it returns.</summary>
     /// <exception cref="ArgumentException">A name is too long, or not ASCII.</exception>
     /// <exception cref="IOException">The disk refused, now or before: either ballot may be on it. Nothing can be promised until the file is

@@ -325,6 +325,10 @@ public static class OptionCatalog
             "With --version: the next slogger serve goes on from that version, in a new world-line. What was done after it is undone. "
             + "Of several shards: stop all, then give each the same version.",
             "none, and slogger serve asks", nameof(RestoreOptions.Keep)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
+        new("i-accept-loss", WhatToRestore, "",
+            "With --keep, and then with --latest, too: go on though more was committed than this directory holds. For when that is lost for "
+            + "good. A node of a cohort becomes the only member.", "false", nameof(RestoreOptions.AcceptsLoss))
+            { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
     ];
 
     private static readonly Dictionary<string, OptionDefinition> ByName = All.ToDictionary(option => option.Name);

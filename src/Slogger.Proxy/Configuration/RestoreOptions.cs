@@ -25,6 +25,10 @@ public sealed record RestoreOptions
     /// asks.</summary>
     public bool Keep { get; init; }
 
+    /// <summary>The shard goes on though more was committed than the directory holds. A node of a cohort becomes the only member. Only with
+    /// <see cref="Keep"/>. Default: false.</summary>
+    public bool AcceptsLoss { get; init; }
+
     /// <summary>Nothing is restored: the versions that can be are listed. Default: false.</summary>
     public bool List { get; init; }
 

@@ -152,7 +152,8 @@ public static class ServeOptionsReader
         return Result(reader, options);
     }
 
-    /// <summary>Reads restore's options; <paramref name="commandLine"/> also holds "version", "latest", "list" and "keep".</summary>
+    /// <summary>Reads restore's options; <paramref name="commandLine"/> also holds "version", "latest", "list", "keep" and
+    /// "i-accept-loss".</summary>
     public static OptionsResult<RestoreOptions> ReadRestore(OptionLayer commandLine, OptionLayer environment)
     {
         OptionReader reader = OptionReader.Open(commandLine, environment);
@@ -161,7 +162,7 @@ public static class ServeOptionsReader
         bool latest = reader.Value("latest", OptionText.Flag, false);
         long? version = reader.Value<long?>("version", ReadVersion, null);
         bool list = reader.Value("list", OptionText.Flag, false);
-        bool keep = reader.Value("keep", OptionText.Flag, false);
+        bool keep = reader.Value("keep", OptionText.Flag, false), acceptsLoss = reader.Value("i-accept-loss", OptionText.Flag, false);
         bool json = reader.Value("json", OptionText.Flag, false);
         string[] given = [.. new[] { reader.IsGiven("version") ? "--version" : "", latest ? "--latest" : "", list ? "--list"
             : "" }.Where(o => o.Length > 0)];
@@ -175,7 +176,12 @@ public static class ServeOptionsReader
         {
             reader.Fail("json", "is given without --list", "remove it: a restore prints log lines only (--log-format json)");
         }
-        if (keep && !reader.IsGiven("version"))
+        if (acceptsLoss && !keep)
+        {
+            reader.Errors.Add(new OptionError("--i-accept-loss is given without --keep", "the command line",
+                "give both: the next slogger serve then goes on without what is lost"));
+        }
+        if (keep && !reader.IsGiven("version") && !(latest && acceptsLoss))
         {
             reader.Errors.Add(new OptionError("--keep is given without --version", "the command line", "give the version to go on from; "
                 + "slogger restore --list shows what there is. Without --keep, --latest goes on from the newest"));
@@ -187,6 +193,7 @@ public static class ServeOptionsReader
             DataDirectory = data,
             Version = version is { } number ? new VersionNumber(number) : null,
             Keep = keep,
+            AcceptsLoss = acceptsLoss,
             List = list,
             Json = json,
             Redis = redis,

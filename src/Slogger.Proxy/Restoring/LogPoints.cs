@@ -31,7 +31,8 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
         {
             return FoundPoint.None(
                 $"version {recorded.Version} was committed, but the version log ends at version {newest.Version}: files are missing",
-                $"bring the complete data directory; or restore what there is with --version {newest.Version}");
+                $"bring the complete data directory; or restore what there is with --version {newest.Version}; or go on with it, without "
+                + "what is lost: --latest --keep --i-accept-loss");
         }
         return PointAt(newest);
     }

@@ -3,7 +3,7 @@
 using Slogger.Core.Recovery;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Slogger.Proxy.Restoring;
+using Slogger.Proxy.Configuration;
 using Slogger.Redis.Feeding;
 
 namespace Slogger.Proxy.Shards;
@@ -31,7 +31,7 @@ internal sealed class RestoredStart(string dataDirectory)
         }
         if (goesOn.WorldLine == 0 || last is null || last.Value.WorldLine.Number < goesOn.WorldLine)
         {
-            return new(new VersionNumber(goesOn.Version), true, new(goesOn.WorldLine));
+            return new(new VersionNumber(goesOn.Version), true, new(goesOn.WorldLine)) { AcceptsLoss = goesOn.AcceptsLoss };
         }
         // A process that has died before it could forget it.
         Forget();

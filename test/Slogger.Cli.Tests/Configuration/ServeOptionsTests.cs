@@ -374,4 +374,19 @@ public class ServeOptionsTests
         RestoreOptions latest = ServeOptionsReader.ReadRestore(Layers.CommandLine(("latest", "true")), new OptionLayer()).Options!;
         Assert.Null(latest.Version);
     }
+
+    // A loss is accepted in full words only: --keep alone never means it, and it never comes alone.
+    [Fact]
+    public void Restore_AcceptsALoss_OnlyTogetherWithKeep_AndThenTheNewestVersionToo()
+    {
+        static OptionsResult<RestoreOptions> Read(params (string, string)[] options) =>
+            ServeOptionsReader.ReadRestore(Layers.CommandLine(options), new OptionLayer());
+        Assert.Contains("--i-accept-loss is given without --keep",
+            Assert.Single(Read(("latest", "true"), ("i-accept-loss", "true")).Errors).What);
+        Assert.Contains("--keep is given without --version", Assert.Single(Read(("latest", "true"), ("keep", "true")).Errors).What);
+        RestoreOptions newest = Read(("latest", "true"), ("keep", "true"), ("i-accept-loss", "true")).Options!;
+        Assert.Equal((null, true, true), (newest.Version, newest.Keep, newest.AcceptsLoss));
+        RestoreOptions older = Read(("version", "7"), ("keep", "true")).Options!;
+        Assert.Equal((7, true, false), (older.Version!.Value.Number, older.Keep, older.AcceptsLoss));
+    }
 }

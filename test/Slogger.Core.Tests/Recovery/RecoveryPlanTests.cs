@@ -208,6 +208,24 @@ public class RecoveryPlanTests
                 RecoveryPlan.Decide(Restored(StoreSituation.Empty, goesOn: true) with { Recorded = new(new(3), new(51)) })).Text,
                     StringComparison.Ordinal);
 
+    // By the word of who accepts it. The branch is not below the cut: no version number is given twice.
+    [Theory]
+    [InlineData(51, 51)]
+    [InlineData(50, 50)]
+    [InlineData(40, 50)]
+    public void Decide_LessThanTheCutAndTheLossIsAccepted_GoesOnAboveTheCut(long recorded, long branch)
+    {
+        RecoveryFacts facts = Restored(StoreSituation.Empty, goesOn: true, version: 50) with { Recorded = new(new(3), new(recorded)) };
+        facts = facts with { Restored = facts.Restored!.Value with { AcceptsLoss = true } };
+        Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(50), new(branch), Begins: true), RecoveryPlan.Decide(facts));
+        // The start died behind the step in which the world-line was begun.
+        facts = facts with
+        {
+            Restored = facts.Restored!.Value with { Begun = new(4) }, Recorded = new(new(4), new(branch)), LastBelowBranch = Last,
+        };
+        Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(50), new(branch), Begins: false), RecoveryPlan.Decide(facts));
+    }
+
     [Fact]
     public void Decide_LogAheadOfTheMetadatasWorldLine_IsRefused() =>
         Assert.IsType<RecoveryDecision.Refuse>(

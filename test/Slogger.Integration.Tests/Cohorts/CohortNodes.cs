@@ -1,6 +1,7 @@
 // Three nodes of one shard, each a process with a Redis that it runs, and one metadata database. Killed by process id.
 using System.Globalization;
 using System.Net;
+using System.Text.Json;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 
@@ -60,16 +61,44 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     }
 
     /// <summary>Starts a process that has the node's directory, and no cohort.</summary>
-    public async Task StartAloneAsync(int node)
+    public async Task StartAloneAsync(int node, params string[] options)
     {
-        Launch(node, []);
+        Launch(node, options);
         await _processes[node]!.ReadyAsync();
     }
 
+    /// <summary>What such a process says, that does not start.</summary>
+    public Task<string> AloneRefusedAsync(int node) => RefusedAsync(node, []);
+
+    /// <summary>What the node says, that does not start.</summary>
+    public Task<string> NodeRefusedAsync(int node) => RefusedAsync(node, NodeOptions(node));
+
+    private async Task<string> RefusedAsync(int node, string[] options)
+    {
+        Launch(node, options);
+        await EventuallyAsync($"node {NameOf(node)} ends", () => Task.FromResult(HasExited(node)));
+        return _processes[node]!.Tail();
+    }
+
+    /// <summary>slogger restore, of the node's directory.</summary>
+    public Task<(int ExitCode, string Output)> RestoreAsync(int node, params string[] options) => ProxyProcess.CommandAsync(
+        ["restore", "--data", Data(node), "--metadata", Metadata, .. options]);
+
+    /// <summary>The first and the last version that can be restored.</summary>
+    public async Task<(long First, long Last)> VersionsAsync(int node)
+    {
+        (int code, string said) = await RestoreAsync(node, "--list", "--json");
+        Assert.True(code == 0, said);
+        string json = said[said.IndexOf('{', StringComparison.Ordinal)..(said.LastIndexOf('}') + 1)];
+        JsonElement[] versions = [.. JsonDocument.Parse(json).RootElement.GetProperty("versions").EnumerateArray()];
+        return (versions[0].GetProperty("first").GetInt64(), versions[^1].GetProperty("last").GetInt64());
+    }
+
     // A lease that a busy machine keeps: takeovers come from what the test does.
-    private void Launch(int node) =>
-        Launch(node, ["--node", NameOf(node), "--cohort", node < Founders ? Members : $"{Members},{Member(node)}", "--lease", "1s",
-            .. OptionsOf(node)]);
+    private string[] NodeOptions(int node) =>
+        ["--node", NameOf(node), "--cohort", node < Founders ? Members : $"{Members},{Member(node)}", "--lease", "1s", .. OptionsOf(node)];
+
+    private void Launch(int node) => Launch(node, NodeOptions(node));
 
     private void Launch(int node, string[] options)
     {
@@ -210,8 +239,8 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     public async Task<IReadOnlyList<string>> MissingAsync(int node, string prefix, int count)
     {
         using RespClient client = await ConnectAsync(node);
-        // One that follows would send us to its leader.
-        Assert.Equal("+OK", (await client.CallAsync("READONLY")).Compact);
+        // One that follows would send us to its leader; a process alone has no such word.
+        await client.CallAsync("READONLY");
         List<string> missing = [];
         for (int i = 0; i < count; i++)
         {

@@ -14,7 +14,7 @@ public sealed class SeveralShardsTests(ITestOutputHelper output)
     private const string Here = "{b}", There = "{a}";
 
     [Fact]
-    public async Task Takeover_LeavesTheOtherShardAsItIs_AndALossOfTheOtherTakesAllNodesBack()
+    public async Task OtherShard_IsLeftByATakeover_TakesAllNodesBackByALoss_AndGoesOnWithTheLastNode()
     {
         using var workspace = new Workspace();
         await using var nodes = new CohortNodes(workspace)
@@ -34,6 +34,7 @@ public sealed class SeveralShardsTests(ITestOutputHelper output)
             await alone.ReadyAsync();
             await ATakeoverAsync(nodes, alone);
             await ALossOfTheOtherAsync(nodes, alone, data);
+            await ALossOfAMajorityAsync(nodes, alone);
         }
         catch (Exception)
         {
@@ -96,6 +97,41 @@ public sealed class SeveralShardsTests(ITestOutputHelper output)
             string? own = (await nodes.AskAsync(node, "LRANGE", Here + "list", "0", "-1"))?.Compact;
             Assert.Equal(list ??= own, own);
         }
+    }
+
+    // The other shard serves while one node goes on by itself, without what it lacks.
+    private static async Task ALossOfAMajorityAsync(CohortNodes nodes, ProxyProcess alone)
+    {
+        int leader = await nodes.LeaderAsync(), left = (leader + 1) % CohortNodes.Count;
+        await nodes.FollowsAsync(left);
+        await nodes.KillAsync(left);
+        await nodes.SetAsync(Here + "lost", "1");
+        using RespClient client = await alone.ConnectAsync();
+        Assert.Equal("+OK", (await client.CallAsync("SET", There + "kept", "1")).Compact);
+        Assert.Equal(1, (await client.CallAsync("DPR.WAIT", "*", "60000")).Items[2].AsInteger());
+        long line = await nodes.NumberAsync(leader, "worldline");
+        for (int i = 0; i < CohortNodes.Count; i++) { await nodes.KillAsync(i); }
+
+        (int code, string said) = await nodes.RestoreAsync(left, "--latest", "--keep", "--i-accept-loss");
+        Assert.True(code == 0, said);
+        await nodes.StartAloneAsync(left, "--shards", "2", "--shard", "0");
+        Assert.True(await nodes.NumberAsync(left, "worldline") > line);
+        Assert.Empty(await nodes.MissingAsync(left, Here + "k", Keys));
+        Assert.Equal("_", (await nodes.AskAsync(left, "GET", Here + "lost"))?.Compact);
+        await nodes.EventuallyAsync("the other shard goes on with it", async () =>
+        {
+            try
+            {
+                using RespClient again = await alone.ConnectAsync();
+                return (await again.CallAsync("GET", There + "kept")).Compact == "$1"
+                    && (await again.CallAsync("SET", There + "more", "1")).Compact == "+OK"
+                    && (await again.CallAsync("DPR.WAIT", "*", "5000")) is { IsError: false } reply && reply.Items[2].AsInteger() == 1;
+            }
+            catch (ConnectionLostException)
+            {
+                return false;
+            }
+        });
     }
 
     // While both shards are written to.

@@ -4,7 +4,7 @@ using System.Net.NetworkInformation;
 using System.Net.Sockets;
 using Slogger.Resp;
 
-namespace Slogger.Proxy.Restoring;
+namespace Slogger.Proxy.Configuration;
 
 internal static class StoreSpelling
 {

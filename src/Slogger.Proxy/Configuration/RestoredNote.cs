@@ -2,9 +2,8 @@
 // store is touched, forgotten when it was decided and done. While a store is noted no start brings another version back into it by itself.
 using System.Text.Json.Serialization;
 using Slogger.Log.Files;
-using Slogger.Proxy.Configuration;
 
-namespace Slogger.Proxy.Restoring;
+namespace Slogger.Proxy.Configuration;
 
 /// <summary>A store that holds an older version.</summary>
 /// <param name="Address">As it was given, in any spelling (<see cref="StoreSpelling"/>); empty: the shard's own supervised Redis.</param>
@@ -17,6 +16,9 @@ internal sealed record GoingOn
 {
     /// <summary>Which one.</summary>
     public required long Version { get; init; }
+
+    /// <summary>Versions that were committed may be lost: those that are not in what is kept.</summary>
+    public bool AcceptsLoss { get; init; }
 
     /// <summary>The world-line that a start begins with it; 0: none has yet. What is kept of that world-line proves that it was
     /// done.</summary>
