@@ -59,7 +59,8 @@ internal sealed class CohortSystem(int shards = 1, string reads = "lease") : Nod
     protected override IEnumerable<NodeProcess> ProcessesOf(int node) => Enumerable.Range(0, shards).Select(shard =>
         new NodeProcess("slogger" + Text(shard), "dotnet", ProxyProcess.Executable, "serve", "--listen",
             Network.Endpoint(node, Port + shard).ToString(), "--data", Path.Combine(DataOf(node), Text(shard)), "--redis-server",
-            RedisProcess.Executable, "--metadata", "sqlite:" + Metadata, "--version-interval", "1ms", "--shards", Text(shards), "--shard",
+            RedisProcess.Executable, "--metadata", "sqlite:" + Metadata, "--version-interval", "1ms", "--log-budget", "256mb",
+            "--checkpoint-every", "64mb", "--shards", Text(shards), "--shard",
             Text(shard), "--site-secret-file", SecretOf(node), "--node", NameOf(node), "--strong-reads", reads, "--cohort",
             MembersOf(shard)));
 
@@ -82,6 +83,21 @@ internal sealed class CohortSystem(int shards = 1, string reads = "lease") : Nod
             }
         }
         return string.Join(", ", said);
+    }
+
+    /// <summary>Has the leader of the first shard hand over to the node that is nearest.</summary>
+    /// <returns>Whether another one leads.</returns>
+    public async Task<bool> HandOverAsync()
+    {
+        try
+        {
+            return (await ChildProcess.RunAsync("dotnet", [ProxyProcess.Executable, "cohort", "lead", "--cohort", MembersOf(0),
+                "--site-secret-file", SecretOf(1)], ChangeLimit)).ExitCode == 0;
+        }
+        catch (TimeoutException)
+        {
+            return false;
+        }
     }
 
     // It can be brought to versions: its store has been loaded.

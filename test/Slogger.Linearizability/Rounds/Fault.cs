@@ -130,7 +130,8 @@ internal sealed class Fault(FaultKind kind, TimeSpan begins, TimeSpan lasts, Ran
         }
     }
 
-    private static async Task<int?> LeaderAsync(NodeSystem system)
+    /// <summary>The node that leads; null: none says so.</summary>
+    public static async Task<int?> LeaderAsync(NodeSystem system)
     {
         try
         {

@@ -23,6 +23,8 @@ internal static class RoundsCommand
                                 sentinel        three redis-servers with three sentinels, appendfsync everysec, WAIT 1 behind each write
                                 sentinel-always the same with appendfsync always
           --seconds T           all faults of a round are mended after so many (default 10); clients work on for a fifth of that
+          --soak MINUTES        no rounds: a cohort under writes, whose leader has to go every ten seconds; what was acknowledged must be
+                                there, and nothing may grow
           --check FILE          no rounds: check a history that was kept
           --help                this text
 
@@ -32,7 +34,7 @@ internal static class RoundsCommand
         Without any of these options the program runs its tests.
         """;
 
-    private static readonly string[] s_names = ["--rounds", "--seed", "--system", "--seconds", "--check", "--help"];
+    private static readonly string[] s_names = ["--rounds", "--seed", "--system", "--seconds", "--soak", "--check", "--help"];
 
     private static readonly Dictionary<string, Func<NodeSystem>> s_systems = new()
     {
@@ -69,7 +71,7 @@ internal static class RoundsCommand
 
     private static async Task<int> RunCheckedAsync(string[] args)
     {
-        var (rounds, seed, seconds, system) = (1, 1, 10, "redis");
+        var (rounds, seed, seconds, system, soak) = (1, 1, 10, "redis", 0);
         for (int i = 0; i < args.Length; i += 2)
         {
             if (args[i] == "--help")
@@ -86,6 +88,7 @@ internal static class RoundsCommand
                 case "--seconds": seconds = Number(args[i], value); break;
                 case "--system" when s_systems.ContainsKey(value): system = value; break;
                 case "--system": throw new FormatException($"no system is called {value}.");
+                case "--soak": soak = Number(args[i], value); break;
                 case "--check": return Check(value);
                 default: throw new FormatException($"{args[i]} is no option.");
             }
@@ -94,6 +97,7 @@ internal static class RoundsCommand
         if (Isolation.Lacking is { } lacking) { throw new FormatException($"{lacking}."); }
         Isolation.Enter(args);
         await Network.PrepareAsync();
+        if (soak > 0) { return await SoakAsync(TimeSpan.FromMinutes(soak)); }
         return await RoundsAsync(rounds, seed, TimeSpan.FromSeconds(seconds), system);
     }
 
@@ -141,6 +145,17 @@ internal static class RoundsCommand
         return wrong == 0 ? 0 : 1;
 
         double At(double part) => served.Count == 0 ? double.NaN : served[(int)(part * (served.Count - 1))];
+    }
+
+    private static async Task<int> SoakAsync(TimeSpan length)
+    {
+        var system = new CohortSystem();
+        await using var network = await Network.CreateAsync(system.Nodes);
+        await using var started = system;
+        await system.StartAsync();
+        bool isRight = await new Soak(system, network).RunAsync(length);
+        if (!isRight) { await File.WriteAllTextAsync(Path.Combine(Path.GetTempPath(), "slogger-soak.log"), system.Logs()); }
+        return isRight ? 0 : 1;
     }
 
     private static int Check(string file)

@@ -1,0 +1,233 @@
+// A long run: a cohort under writes, and every ten seconds its leader has to go, each time in another way. What was acknowledged must be
+// there after each takeover. The processes live on, mostly, so that what they hold can be seen to grow: memory, threads, descriptors.
+using System.Diagnostics;
+using System.Globalization;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Linearizability.Rounds;
+
+/// <param name="system">Started, and of one shard.</param>
+/// <param name="network">Its own.</param>
+internal sealed class Soak(CohortSystem system, Network network)
+{
+    private const int Writers = 8, Slots = 500, Pipelined = 20;
+
+    // The one that dies when it leads. The others keep their processes to the end.
+    private const int Mortal = 3;
+
+    private static readonly TimeSpan s_every = TimeSpan.FromSeconds(10), s_lasts = TimeSpan.FromSeconds(1), s_report =
+        TimeSpan.FromMinutes(1), s_servedWithin = TimeSpan.FromMinutes(1);
+
+    // How much more than after a quarter of the time a process may hold at the end.
+    private const double MayGrow = 1.2;
+    private const long MayGrowKb = 20_000, MayGrowFiles = 20;
+
+    private readonly long _start = Stopwatch.GetTimestamp();
+    private readonly List<string> _lost = [];
+    private long _acknowledged, _lastUs, _longestUs;
+    private int _reconnected;
+
+    // What a process holds.
+    private sealed record Held(int Process, string Name, long Kb, int Threads, int Files);
+
+    private long NowUs => (long)Stopwatch.GetElapsedTime(_start).TotalMicroseconds;
+
+    /// <summary>Runs, and says each minute how it goes.</summary>
+    /// <returns>Whether nothing was lost, and nothing grew.</returns>
+    public async Task<bool> RunAsync(TimeSpan length)
+    {
+        using var stop = new CancellationTokenSource();
+        Task[] writing = [.. Enumerable.Range(0, Writers).Select(w => Task.Run(() => WriteAsync(w, stop.Token)))];
+        Dictionary<int, Held> early = [];
+        TimeSpan next = s_every, report = s_report;
+        Dictionary<string, int> done = [];
+        for (int number = 0; Stopwatch.GetElapsedTime(_start) < length; number++)
+        {
+            await Task.Delay(next - Stopwatch.GetElapsedTime(_start) is { Ticks: > 0 } wait ? wait : TimeSpan.Zero, CancellationToken.None);
+            next += s_every;
+            string what = await DisturbAsync(number);
+            done[what] = done.GetValueOrDefault(what) + 1;
+            if (Stopwatch.GetElapsedTime(_start) < report) { continue; }
+            report += s_report;
+            Held[] held = await HeldAsync();
+            if (early.Count == 0 && Stopwatch.GetElapsedTime(_start) >= length / 4) { early = held.ToDictionary(h => h.Process); }
+            Tell(held);
+        }
+        await stop.CancelAsync();
+        await Task.WhenAll(writing);
+        Held[] grown = [.. (await HeldAsync()).Where(h => early.GetValueOrDefault(h.Process) is { } before
+            && (h.Kb > (before.Kb * MayGrow) + MayGrowKb || h.Files > before.Files + MayGrowFiles
+                || h.Threads > before.Threads + MayGrowFiles))];
+        foreach (Held h in grown) { Console.WriteLine($"  grew: {h} after {early[h.Process]}"); }
+        foreach (string lost in _lost) { Console.WriteLine($"  LOST: {lost}"); }
+        Console.WriteLine(string.Create(CultureInfo.InvariantCulture, $"""
+            {length.TotalMinutes:0} minutes: {_acknowledged} writes acknowledged, {_lost.Count} lost; {string.Join(", ",
+            done.Select(d => $"{d.Value} x {d.Key}"))}; {early.Count - grown.Length} of {early.Count} processes hold what they held
+            """));
+        return _lost.Count == 0 && grown.Length == 0 && early.Count > 0;
+    }
+
+    private async Task<string> DisturbAsync(int number)
+    {
+        if (await Fault.LeaderAsync(system) is not { } leader) { return "nobody led"; }
+        int[] others = [.. Enumerable.Range(1, system.Nodes).Where(n => n != leader)];
+        int[] processes = await Network.ProcessesAsync(leader);
+        switch (leader == Mortal ? 5 : number % 5)
+        {
+            case 0:
+                await system.KillAsync(leader, [.. processes.Where(p => NameOf(p).StartsWith("redis", StringComparison.Ordinal))]);
+                return "Redis killed";
+            case 1:
+                foreach (int process in processes) { ChildProcess.Suspend(process); }
+                await Task.Delay(s_lasts);
+                foreach (int process in processes) { ChildProcess.Resume(process); }
+                return "stopped";
+            case 2:
+                foreach (int other in others)
+                {
+                    await network.CutAsync(leader, other);
+                    await network.CutAsync(other, leader);
+                }
+                await Task.Delay(s_lasts);
+                foreach (int other in others)
+                {
+                    await network.MendAsync(leader, other);
+                    await network.MendAsync(other, leader);
+                }
+                return "cut from the nodes";
+            case 3:
+                await Network.PlugAsync(leader, isIn: false);
+                await Task.Delay(s_lasts);
+                await Network.PlugAsync(leader, isIn: true);
+                return "cut from all";
+            case 4:
+                return await system.HandOverAsync() ? "handed over" : "asked to hand over";
+            default:
+                await system.KillAsync(leader, processes);
+                await Task.Delay(s_lasts);
+                system.StartNode(leader);
+                return "killed";
+        }
+    }
+
+    // Each writer has keys of its own, and writes them in turn: what is there is never older than what was acknowledged.
+    private async Task WriteAsync(int writer, CancellationToken stop)
+    {
+        var (acknowledged, sent) = (new long[Slots], new long[Slots]);
+        IMasterFinder finder = system.FinderOf(0);
+        long number = 0;
+        while (!stop.IsCancellationRequested)
+        {
+            try
+            {
+                using RespClient client = await finder.ConnectAsync();
+                await CheckAsync(client, writer, acknowledged, sent);
+                Interlocked.Increment(ref _reconnected);
+                while (!stop.IsCancellationRequested)
+                {
+                    long first = number + 1;
+                    for (int i = 0; i < Pipelined; i++)
+                    {
+                        sent[++number % Slots] = number;
+                        await client.SendAsync("SET", Key(writer, number % Slots), Text(number));
+                    }
+                    for (long n = first; n <= number; n++)
+                    {
+                        if ((await client.ReadAsync(MasterFinder.Patience)).IsError) { throw new InvalidDataException("refused"); }
+                        acknowledged[n % Slots] = n;
+                    }
+                    Acknowledged(Pipelined);
+                    await Task.Delay(1, CancellationToken.None);
+                }
+            }
+            catch (Exception e) when (MasterFinder.IsNoAnswer(e))
+            {
+                await Task.Delay(5, CancellationToken.None);
+            }
+        }
+        await Eventually.AsyncTrue($"what writer {writer} wrote is read", s_servedWithin, async () =>
+        {
+            try
+            {
+                using RespClient client = await finder.ConnectAsync();
+                await CheckAsync(client, writer, acknowledged, sent);
+                return true;
+            }
+            catch (Exception e) when (MasterFinder.IsNoAnswer(e))
+            {
+                return false;
+            }
+        });
+    }
+
+    private async Task CheckAsync(RespClient client, int writer, long[] acknowledged, long[] sent)
+    {
+        await client.SendAsync(["MGET", .. Enumerable.Range(0, Slots).Select(s => Key(writer, s))]);
+        RespValue values = await client.ReadAsync(MasterFinder.Patience);
+        if (values.IsError || values.Items.Count != Slots) { throw new InvalidDataException("refused"); }
+        for (int slot = 0; slot < Slots; slot++)
+        {
+            long value = values.Items[slot].IsNull ? 0 : values.Items[slot].AsInteger();
+            if (value >= acknowledged[slot] && value <= sent[slot]) { continue; }
+            lock (_lost) { _lost.Add($"{Key(writer, slot)} is {value}: {acknowledged[slot]} acknowledged, {sent[slot]} sent"); }
+        }
+    }
+
+    private void Acknowledged(int count)
+    {
+        Interlocked.Add(ref _acknowledged, count);
+        long nowUs = NowUs, pauseUs = nowUs - Interlocked.Exchange(ref _lastUs, nowUs);
+        if (pauseUs > Interlocked.Read(ref _longestUs)) { Interlocked.Exchange(ref _longestUs, pauseUs); }
+    }
+
+    private void Tell(Held[] held)
+    {
+        string holds = string.Join("; ", held.Select(h => $"{h.Name} {h.Kb / 1024} MB {h.Threads} threads {h.Files} files"));
+        Console.WriteLine(string.Create(CultureInfo.InvariantCulture, $"""
+            {Stopwatch.GetElapsedTime(_start).TotalMinutes:0} min: {Interlocked.Read(ref _acknowledged)} acknowledged, {_lost.Count} lost, {
+            _reconnected} connections made, longest pause {Interlocked.Exchange(ref _longestUs, 0) / 1000} ms; {holds}
+            """));
+    }
+
+    private async Task<Held[]> HeldAsync()
+    {
+        List<Held> held = [];
+        for (int node = 1; node <= system.Nodes; node++)
+        {
+            foreach (int process in await Network.ProcessesAsync(node))
+            {
+                try
+                {
+                    string[] status = await File.ReadAllLinesAsync($"/proc/{process}/status");
+                    long Of(string field) => long.Parse(
+                        status.First(l => l.StartsWith(field + ":", StringComparison.Ordinal)).Split([' ', '\t', ':'],
+                            StringSplitOptions.RemoveEmptyEntries)[1], CultureInfo.InvariantCulture);
+                    held.Add(new(process, $"{Network.Name(node)} {NameOf(process)}", Of("VmRSS"), (int)Of("Threads"),
+                        Directory.GetFileSystemEntries($"/proc/{process}/fd").Length));
+                }
+                catch (Exception e) when (e is IOException or InvalidOperationException or UnauthorizedAccessException)
+                {
+                    // It has just ended.
+                }
+            }
+        }
+        return [.. held];
+    }
+
+    private static string NameOf(int process)
+    {
+        try
+        {
+            return File.ReadAllText($"/proc/{process}/comm").Trim();
+        }
+        catch (IOException)
+        {
+            return "";
+        }
+    }
+
+    private static string Key(int writer, long slot) => $"{Text(writer)}:{Text(slot)}";
+
+    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+}
