@@ -90,7 +90,7 @@ internal sealed record BenchOptions
     /// <summary>Where the suite of sessions keeps its clusters' metadata, as for `slogger serve`; null: in SQLite.</summary>
     public string? Metadata { get; init; }
 
-    /// <summary>How long versions are in the suites finders and sites; null: the suite's.</summary>
+    /// <summary>How long versions are in the suites finders, sites and cohort; null: the suite's.</summary>
     public TimeSpan? VersionInterval { get; init; }
 
     /// <summary>As typed, for the report.</summary>
@@ -100,7 +100,7 @@ internal sealed record BenchOptions
         usage: dotnet run -c Release --project bench/Slogger.Bench -- <suite> [options]
 
         suites: quick none-pinned none-unpinned typical latency log aof commit memory restore rollback drain-study
-                sessions finders faster faster-local co-location sites grpc all
+                sessions finders faster faster-local co-location sites cohort grpc all
                 selfcheck (of the bench itself)
 
           --cases a,b,c        only these: raw haproxy haproxy2 nutcracker none log5 log1 bgsave drain everysec always faster
@@ -108,7 +108,8 @@ internal sealed record BenchOptions
           --proxy PATH         slogger.dll or an executable (default src/Slogger.Cli/bin/Release/net10.0/slogger.dll)
           --proxy-args "..."   added to every `slogger serve`
                                (finders: approximate exact hybrid, with --clients 8,64,512 for the numbers of shards)
-          --interval 5ms       how long versions are in the suites finders and sites (there 1ms)
+          --interval 5ms       how long versions are in the suites finders, sites, cohort (there 1ms)
+                               (cohort: takeover latency throughput conditional)
                                (sites: lag rising load failover failures pipeline snapshots steps; --clients are numbers of shards)
           --rounds N --secs S  rounds per cell, seconds per run
           --clients 1,50 --pipelines 1,16,64 --sizes 64,512 --ops SET,GET   override the suite's matrix

@@ -7,6 +7,7 @@ using System.Net;
 using Slogger.Bench.Cases;
 using Slogger.Bench.Host;
 using Slogger.Bench.Load;
+using Slogger.Bench.Report;
 using Slogger.Core.Cuts;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;

@@ -269,14 +269,4 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
             return false;
         }
     }
-
-    private sealed class Sorted(IEnumerable<double> values)
-    {
-        private readonly double[] _values = [.. values.Order()];
-
-        public double Mean => _values.Length == 0 ? double.NaN : _values.Average();
-
-        public double At(double share) => _values.Length == 0 ? double.NaN
-            : _values[(int)Math.Min(_values.Length - 1, share * _values.Length)];
-    }
 }

@@ -82,6 +82,9 @@ internal static class SuiteCatalog
             case "sites":
                 new Sites.SitesSuite(options, results).Run();
                 break;
+            case "cohort":
+                new Cohorts.CohortSuite(options, results).Run();
+                break;
             case "rollback":
                 new RollbackSuite(options, results).Run();
                 break;
