@@ -173,7 +173,7 @@ public sealed class ShipFrameTests(ITestOutputHelper output)
     private static byte[] Write(ShipFrame frame)
     {
         var to = new ArrayBufferWriter<byte>();
-        ShipFrame.Write(frame, to);
+        ShipFrame.Write(frame, to, new());
         Assert.Equal(to.WrittenCount, ShipFrame.SizeOf(frame));
         return to.WrittenSpan.ToArray();
     }

@@ -1,7 +1,8 @@
 // A ShipRequest whose data is copied once on either side: from the log into the buffer that is sent, and from the buffer in which it has
-// arrived into one that lasts until the frame is let go. On the wire it is what the generated message would be, byte for byte; so the head
-// is the generated message, and only the last field is written and found by hand.
+// arrived into one that lasts until the frame is let go. On the wire it is what the generated message would be, byte for byte, and its
+// checksum; so the head is the generated message, and only the last field is written and found by hand.
 using System.Buffers;
+using System.IO.Hashing;
 using Google.Protobuf;
 using Grpc.Core;
 using Slogger.Grpc.Shipping.V1;
@@ -20,11 +21,14 @@ public sealed record ShipFrame(ShipRequest Request, ReadOnlySequence<byte> Data)
     public static Marshaller<ShipFrame> Marshaller { get; } = new(
         static (frame, context) =>
         {
-            context.SetPayloadLength(SizeOf(frame));
-            Write(frame, context.GetBufferWriter());
+            context.SetPayloadLength(SizeOf(frame) + Checksum.Bytes);
+            XxHash3 hash = Checksum.Begin();
+            IBufferWriter<byte> to = context.GetBufferWriter();
+            Write(frame, to, hash);
+            Checksum.Write(hash, to);
             context.Complete();
         },
-        static context => Read(context.PayloadAsReadOnlySequence()));
+        static context => Read(context.PayloadAsReadOnlySequence(), isChecked: true));
 
     /// <summary>Lets go of the data of a frame that was read.</summary>
     public void Dispose()
@@ -38,38 +42,53 @@ public sealed record ShipFrame(ShipRequest Request, ReadOnlySequence<byte> Data)
         return data == 0 ? head : checked(head + 1 + CodedOutputStream.ComputeLengthSize(data) + data);
     }
 
-    internal static void Write(ShipFrame frame, IBufferWriter<byte> to)
+    /// <param name="frame">What is written.</param>
+    /// <param name="to">Where to.</param>
+    /// <param name="hash">Is given all that is written, out of memory that is the caller's.</param>
+    internal static void Write(ShipFrame frame, IBufferWriter<byte> to, XxHash3 hash)
     {
         if (!frame.Request.Data.IsEmpty) { throw new ArgumentException("the data belongs beside the request", nameof(frame)); }
-        frame.Request.WriteTo(to);
-        if (frame.Data.IsEmpty) { return; }
-        Span<byte> header = to.GetSpan(6);
-        header[0] = DataTag;
-        int length = 1;
-        for (uint rest = (uint)frame.Data.Length; ; rest >>= 7)
+        int length = frame.Request.CalculateSize();
+        byte[] own = ArrayPool<byte>.Shared.Rent(length + 6);
+        frame.Request.WriteTo(own.AsSpan(0, length));
+        if (!frame.Data.IsEmpty)
         {
-            header[length++] = (byte)(rest > 0x7f ? rest | 0x80 : rest);
-            if (rest <= 0x7f) { break; }
+            own[length++] = DataTag;
+            for (uint rest = (uint)frame.Data.Length; ; rest >>= 7)
+            {
+                own[length++] = (byte)(rest > 0x7f ? rest | 0x80 : rest);
+                if (rest <= 0x7f) { break; }
+            }
         }
-        to.Advance(length);
-        foreach (ReadOnlyMemory<byte> piece in frame.Data) { to.Write(piece.Span); }
+        Both(own.AsSpan(0, length));
+        foreach (ReadOnlyMemory<byte> piece in frame.Data) { Both(piece.Span); }
+        ArrayPool<byte>.Shared.Return(own);
+
+        void Both(ReadOnlySpan<byte> bytes)
+        {
+            hash.Append(bytes);
+            to.Write(bytes);
+        }
     }
 
-    internal static ShipFrame Read(ReadOnlySequence<byte> from)
+    internal static ShipFrame Read(ReadOnlySequence<byte> from, bool isChecked = false)
     {
+        int length = (int)from.Length;
+        byte[] rented = ArrayPool<byte>.Shared.Rent(length);
+        bool isKept = false;
         try
         {
-            if (FindData(from) is { } at)
+            from.CopyTo(rented);
+            if (isChecked) { length = Checksum.Check(rented.AsSpan(0, length)); }
+            var whole = new ReadOnlySequence<byte>(rented, 0, length);
+            if (FindData(whole) is { } at)
             {
-                ShipRequest head = ShipRequest.Parser.ParseFrom(from.Slice(0, at.Head));
-                ReadOnlySequence<byte> found = from.Slice(at.Data);
-                int length = (int)found.Length;
-                byte[] rented = ArrayPool<byte>.Shared.Rent(length);
-                found.CopyTo(rented);
-                return new(head, new(rented, 0, length)) { _rented = rented };
+                ShipRequest head = ShipRequest.Parser.ParseFrom(whole.Slice(0, at.Head));
+                isKept = true;
+                return new(head, whole.Slice(at.Data)) { _rented = rented };
             }
             // None, or something behind it that a later version has added, or no message at all.
-            ShipRequest request = ShipRequest.Parser.ParseFrom(from);
+            ShipRequest request = ShipRequest.Parser.ParseFrom(whole);
             var data = new ReadOnlySequence<byte>(request.Data.Memory);
             request.Data = ByteString.Empty;
             return new(request, data);
@@ -77,6 +96,10 @@ public sealed record ShipFrame(ShipRequest Request, ReadOnlySequence<byte> Data)
         catch (InvalidProtocolBufferException e)
         {
             throw Messages.NotA<ShipFrame>(e);
+        }
+        finally
+        {
+            if (!isKept) { ArrayPool<byte>.Shared.Return(rented); }
         }
     }
 
