@@ -1,6 +1,5 @@
 // The checksum of a message, behind it, from the sender's own memory to the receiver's own. What lies in the buffers of the transport may be
-// changed there: it has been, once, by a reply to another call (a block of memory that two owners had). TCP's checksum sees nothing of that,
-// and TLS's neither. What a log takes for history, or an election for a vote, must not be changed by anybody.
+// changed there: it has been, once, by a reply to another call. TCP's checksum sees nothing of that, and TLS's neither. What a log takes for history, or an election for a vote, must not be changed by anybody.
 //
 // On the wire it is a field of the message that no generated message knows: number 2047, fixed64, XxHash3 of all bytes before it.
 using System.Buffers;

@@ -139,7 +139,7 @@ public static class ProxyHost
             }
             // In order: no more requests, the last version committed, then the connections.
             if (versioned is not null) { await versioned.StopAsync().ConfigureAwait(false); }
-            else { await passedTo!.StopAsync().ConfigureAwait(false); }
+            else { await passedTo!.EndAsync(isKept: false).ConfigureAwait(false); }
             loop.Stop();
             ProxyExit exit = await ended.Task.ConfigureAwait(false);
             return versioned is { Failure.IsCompleted: true } ? await versioned.Failure.ConfigureAwait(false) : exit;

@@ -13,5 +13,5 @@ internal sealed class EmbeddedStore : IStore
 
     public Task EnsureRunningAsync(CancellationToken stop) => Task.CompletedTask;
 
-    public Task StopAsync() => Task.CompletedTask;
+    public Task EndAsync(bool isKept) => Task.CompletedTask;
 }

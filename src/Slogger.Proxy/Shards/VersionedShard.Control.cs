@@ -282,7 +282,7 @@ internal abstract partial class VersionedShard
         }
         // One that is being started is stopped, too.
         await Recovery.StoreStarting.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-        if (!Lifetime.KeepsStore) { await _store.StopAsync().ConfigureAwait(false); }
+        await _store.EndAsync(Lifetime.KeepsStore).ConfigureAwait(false);
         CloseKept();
         await Seat.DisposeAsync().ConfigureAwait(false);
     }

@@ -15,5 +15,5 @@ internal sealed class AttachedStore(RedisEndpoint endpoint) : IRedisStore
 
     public Task EnsureRunningAsync(CancellationToken stop) => Task.CompletedTask;
 
-    public Task StopAsync() => Task.CompletedTask;
+    public Task EndAsync(bool isKept) => Task.CompletedTask;
 }

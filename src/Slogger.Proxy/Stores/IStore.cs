@@ -18,8 +18,9 @@ internal interface IStore
     /// <summary>Has a supervised Redis run: adopts the one that runs, or starts one. Does nothing for an attached one.</summary>
     Task EnsureRunningAsync(CancellationToken stop);
 
-    /// <summary>Ends a supervised Redis in order. Does nothing for an attached one.</summary>
-    Task StopAsync();
+    /// <summary>It is not used any more. A supervised Redis is ended in order, unless it is kept for what comes next in this process.
+    /// Does nothing for an attached one.</summary>
+    Task EndAsync(bool isKept);
 }
 
 /// <summary>A Redis.</summary>

@@ -84,8 +84,14 @@ internal sealed class SupervisedStore : IRedisStore
         }
     }
 
-    public async Task StopAsync()
+    public async Task EndAsync(bool isKept)
     {
+        if (isKept)
+        {
+            // It only stops watching the process, which takes a moment that nobody need wait for.
+            _ = _supervisor.DisposeAsync().AsTask();
+            return;
+        }
         await _supervisor.StopAsync().ConfigureAwait(false);
         await _supervisor.DisposeAsync().ConfigureAwait(false);
     }

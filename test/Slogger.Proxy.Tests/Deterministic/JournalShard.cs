@@ -118,7 +118,7 @@ internal sealed class JournalShard(ServeOptions options, ILogger report, Schedul
 
         public Task EnsureRunningAsync(CancellationToken stop) => Task.CompletedTask;
 
-        public Task StopAsync() => Task.CompletedTask;
+        public Task EndAsync(bool isKept) => Task.CompletedTask;
     }
 
     /// <summary>Whether clients can be served.</summary>
