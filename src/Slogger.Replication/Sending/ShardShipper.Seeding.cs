@@ -56,8 +56,8 @@ internal sealed partial class ShardShipper
             isOpen = await TakenAsync(
                 link.SendAsync(new(new ShipRequest.Copied(_stream, _self, chunk), new(bytes, 0, chunk.Bytes), []),
                     isLast: true)).ConfigureAwait(false);
-            // Not if that has failed: somebody may be sending them yet.
-            ArrayPool<byte>.Shared.Return(bytes);
+            // Not if the link is over: somebody may be sending them yet.
+            if (isOpen == true) { ArrayPool<byte>.Shared.Return(bytes); }
         }
         return isOpen;
     }

@@ -402,8 +402,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             Volatile.Write(ref _bytesSent, _bytesSent + length);
             isOpen = await TakenAsync(link.SendAsync(new(request, new(bytes, 0, length), _ends), isLast)).ConfigureAwait(false);
         }
-        // Not if that has failed: somebody may be sending them yet.
-        ArrayPool<byte>.Shared.Return(bytes);
+        // Not if the link is over: somebody may be sending them yet.
+        if (isOpen) { ArrayPool<byte>.Shared.Return(bytes); }
         return isOpen;
     }
 
