@@ -27,6 +27,10 @@ internal sealed record BenchOptions
     /// <summary>The proxy: a .dll for `dotnet`, or an executable.</summary>
     public string ProxyPath { get; init; } = "src/Slogger.Cli/bin/Release/net10.0/slogger.dll";
 
+    /// <summary>The words that run the proxy's program.</summary>
+    public string[] ProxyProgram => ProxyPath.EndsWith(".dll", StringComparison.Ordinal) ? ["dotnet", Path.GetFullPath(ProxyPath)]
+        : [Path.GetFullPath(ProxyPath)];
+
     /// <summary>Words added to every `slogger serve`.</summary>
     public string ProxyArguments { get; init; } = "";
 

@@ -1,6 +1,7 @@
 // The node of a cohort in one life of its shard: it follows, votes, may be elected, and leads until its reign is over. Performs what
 // Election and Follower (Core) decide. Its thread (NodeThread) has both machines, the ballot and the log; who calls it, and what it calls,
-// are CohortService, FollowerService and CohortPeers. What follows from its election does Takeover.
+// are CohortService, FollowerService and CohortPeers. What follows from its election does Takeover; how its reign ends by its own word,
+// HandOver.
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -32,21 +33,17 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private readonly NodeThread _thread;
     private readonly CohortPeers _peers;
     private readonly CohortSeats _seats;
-    private readonly TaskCompletionSource _succeeded = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private GrpcServer? _server;
     private IFollowingShard? _shard;
     private BallotFile? _ballot;
     private Election? _election;
     private Vote? _vote;                             // the answer to what was asked
     private Takeover? _takeover;                     // since it was elected
-    private Ending? _ending;                         // of its reign, when the next leader has all that is committed
     private Task _handing = Task.CompletedTask;      // another node is asked to lead
     private long _beatUs, _sinceUs;
     private volatile bool _hasSteppedDown;           // it has led, and does not any more
     private volatile bool _isStopping;
     private volatile NodeState _state;
-
-    private sealed record Ending(NodeName To, Cohort? Members, long UntilUs, bool IsForced);
 
     // For other threads.
     private sealed record NodeState(ElectionState Role, Reign Reign, NodeName? Leader, Cohort Members);
@@ -60,6 +57,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _thread = new(Tick, e => _shard!.OnIntakeFailed(e is LogException or IOException ? e.Message : e.ToString()));
         _peers = new(options, _times, credentials, _thread, report);
         _seats = new(options);
+        HandingOver = new(this, _times.LeaseUs, report);
         Changes = new(this, options);
     }
 
@@ -194,7 +192,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         if (_election!.State == ElectionState.Leads)
         {
             Changes.Tick();
-            if (Lead is { } lead) { EndIfDue(lead); }
+            HandingOver.Tick();
             // It may have handed over.
             if (_election.State != ElectionState.Leads) { return; }
             _shard!.Cohort!.Lead?.Look(lease => _election.Leased(NowUs, lease));
@@ -243,7 +241,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private async Task HandAsync(ElectionEffect.SendLead lead)
     {
         await _peers.LeadAsync(lead.To, lead.Lead).ConfigureAwait(false);
-        await _succeeded.Task.WaitAsync(Options.Lease).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await HandingOver.Succeeded.WaitAsync(Options.Lease).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     // What others are told: clients, and other threads.
@@ -267,7 +265,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         if (_election.Leader is { } leader && leader != before.Leader)
         {
             _report.Info($"shard {_options.Shard}: node {leader} leads, in reign {_election.Reign}");
-            if (_hasSteppedDown) { _succeeded.TrySetResult(); }
+            if (_hasSteppedDown) { HandingOver.Succeed(); }
         }
     }
 
@@ -422,70 +420,31 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
 
     // ---- Handing over ----
 
+    /// <summary>How its reign ends by its own word.</summary>
+    public HandOver HandingOver { get; }
+
+    /// <summary>The reign that its shard leads, whatever the election says by now. Any thread.</summary>
+    public ICohortLead? Reigns => _shard?.Cohort?.Lead;
+
+    /// <summary>Which shard's. Any thread.</summary>
+    public ShardId Shard => _options.Shard;
+
     /// <inheritdoc />
-    public bool GiveWay()
-    {
-        if (Nearest is not { } to) { return false; }
-        return _thread.Post(() => HandOver(to, mustEnd: true));
-    }
+    public bool GiveWay() => HandingOver.Nearest is { } to && _thread.Post(() => HandingOver.Begin(to, isForced: true));
 
     /// <inheritdoc />
     public async Task HandOverAsync()
     {
         if (!GiveWay()) { return; }
-        await _succeeded.Task.WaitAsync(2 * Options.Lease).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await HandingOver.Succeeded.WaitAsync(2 * Options.Lease).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
-    /// <summary>Asks the nearest of those that follow to lead. False: there is none.</summary>
-    public bool HandOver()
+    /// <summary>Its reign is over: another node is asked to lead.</summary>
+    public void EndReign(NodeName to, LogIndex? commit, Cohort? members)
     {
-        if (Nearest is not { } to) { return false; }
-        HandOver(to);
-        return true;
-    }
-
-    /// <summary>Asks another node to lead.</summary>
-    /// <param name="to">Which.</param>
-    /// <param name="members">The members of the next reign, if they change.</param>
-    /// <param name="mustEnd">Whether this node cannot go on to lead, should the other one not come to the end of the log in time.</param>
-    public void HandOver(NodeName to, Cohort? members = null, bool mustEnd = false)
-    {
-        if (Lead is not { } lead) { return; }
-        if (_ending is { } ending)
-        {
-            // It has begun, by plan maybe; it cannot be called off any more.
-            _ending = ending with { IsForced = ending.IsForced || mustEnd };
-            return;
-        }
-        // Within a round trip it has all that anybody was told. Then this node votes for it, and no other has to.
-        lead.Freeze(true);
-        _ending = new(to, members, NowUs + _times.LeaseUs, mustEnd || lead.Commit is null);
-        EndIfDue(lead);
-    }
-
-    private void EndIfDue(ICohortLead lead)
-    {
-        if (_ending is not { } ending) { return; }
-        bool isReady = lead.Has(ending.To) || lead.Commit is null;
-        if (!isReady && NowUs < ending.UntilUs) { return; }
-        _ending = null;
-        if (!isReady && !ending.IsForced)
-        {
-            _report.Warn($"shard {_options.Shard}: node {Options.Node} goes on to lead: {ending.To} has not come to the end of the log in the "
-                + "time of a lease");
-            lead.Freeze(false);
-            return;
-        }
-        _election!.HandOver(NowUs, ending.To, lead.Commit, ending.Members);
+        _election!.HandOver(NowUs, to, commit, members);
         Perform();
     }
-
-    /// <summary>The followers that answer, and vote. Any thread.</summary>
-    public IEnumerable<CohortFollowerStatus> Able => (_shard?.Cohort?.Lead?.Followers ?? []).Where(f => !f.Learns && f.Problem is null
-        && f.SilentUs >= 0 && f.SilentUs < _times.LeaseUs);
-
-    // The one whose log is nearest. Any thread.
-    private NodeName? Nearest => Able.Where(f => Members.Has(f.Node)).Cast<CohortFollowerStatus?>().MaxBy(f => f!.Value.Durable)?.Node;
 
     // ---- Members that come and go ----
 

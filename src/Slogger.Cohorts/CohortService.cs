@@ -75,14 +75,19 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
     private string? HandOver(string name)
     {
         if (node.Lead is not { } lead) { return $"node {options.Cohort!.Node} does not lead"; }
-        if (name.Length == 0) { return node.HandOver() ? null : "no other node follows"; }
+        if (name.Length == 0)
+        {
+            if (node.HandingOver.Nearest is not { } nearest) { return "no other node follows"; }
+            node.HandingOver.Begin(nearest);
+            return null;
+        }
         CohortFollowerStatus[] named = [.. lead.Followers.Where(f => f.Node.Text == name)];
         if (named is not [var to]) { return $"{name} is no other node of this cohort"; }
         if (to.Learns || to.Problem is not null || to.SilentUs < 0)
         {
             return $"node {to.Node} does not follow: {to.Problem ?? (to.Learns ? "it learns" : "it has not answered yet")}";
         }
-        node.HandOver(to.Node);
+        node.HandingOver.Begin(to.Node);
         return null;
     }
 

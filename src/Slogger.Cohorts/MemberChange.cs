@@ -85,7 +85,7 @@ internal sealed class MemberChange(CohortNode node, ServeOptions options)
     private (string? Problem, string? WaitsFor) HandOver(ICohortLead lead, Cohort next)
     {
         if (!lead.MayChange(next)) { return (null, $"a majority of {node.Members} to have the record of reign {lead.Reign}"); }
-        CohortFollowerStatus[] able = [.. node.Able.Where(f => next.Has(f.Node))];
+        CohortFollowerStatus[] able = [.. node.HandingOver.Able.Where(f => next.Has(f.Node))];
         int there = able.Length + (next.Has(Self) ? 1 : 0);
         if (there < next.Majority || able.Length == 0)
         {
@@ -95,7 +95,7 @@ internal sealed class MemberChange(CohortNode node, ServeOptions options)
         }
         // A member knows the others already.
         NodeName to = able.MaxBy(f => (node.Members.Has(f.Node), f.Durable)).Node;
-        node.HandOver(to, next);
+        node.HandingOver.Begin(to, next);
         return (null, $"{to} to lead with {next}");
     }
 }

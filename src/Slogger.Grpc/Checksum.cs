@@ -1,7 +1,10 @@
-// The checksum of a message, behind it, from the sender's own memory to the receiver's own. What lies in the buffers of the transport may be
-// changed there: it has been, once, by a reply to another call. TCP's checksum sees nothing of that, and TLS's neither. What a log takes for history, or an election for a vote, must not be changed by anybody.
+// The checksum of a message, behind it. It goes from the sender's own memory to the receiver's own.
 //
-// On the wire it is a field of the message that no generated message knows: number 2047, fixed64, XxHash3 of all bytes before it.
+// Why: what lies in the buffers of the transport may be changed there. It has been, once, by a reply to another call. The checksums of TCP
+// and TLS see nothing of that. What a log takes for history, or an election for a vote, must not be changed by anybody.
+//
+// On the wire it is a field of the message that no generated message knows: number 2047, fixed64, XxHash3 of all bytes before it. A peer
+// from before leaves it out, and overlooks it.
 using System.Buffers;
 using System.Buffers.Binary;
 using System.IO.Hashing;

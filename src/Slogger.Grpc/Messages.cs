@@ -1,4 +1,4 @@
-// How generated messages are written and read: into the buffers that are sent, out of those in which they arrived.
+// How generated messages are written and read: by way of memory of our own, in which the checksum is made, and checked (Checksum).
 using System.Buffers;
 using System.IO.Hashing;
 using Google.Protobuf;
@@ -9,18 +9,8 @@ namespace Slogger.Grpc;
 /// <summary>Marshallers of generated messages.</summary>
 public static class Messages
 {
-    /// <summary>That of a generated message.</summary>
+    /// <summary>That of a generated message, which goes with its checksum.</summary>
     public static Marshaller<T> Of<T>(MessageParser<T> parser) where T : class, IMessage<T> => new(
-        static (message, context) =>
-        {
-            context.SetPayloadLength(message.CalculateSize());
-            message.WriteTo(context.GetBufferWriter());
-            context.Complete();
-        },
-        context => Parse(parser, context));
-
-    /// <summary>The same with a checksum behind the message, for what must not be changed on its way.</summary>
-    public static Marshaller<T> Checked<T>(MessageParser<T> parser) where T : class, IMessage<T> => new(
         static (message, context) =>
         {
             int size = message.CalculateSize();
@@ -35,9 +25,9 @@ public static class Messages
             context.Complete();
             ArrayPool<byte>.Shared.Return(own);
         },
-        context => ParseChecked(parser, context));
+        context => Parse(parser, context));
 
-    private static T ParseChecked<T>(MessageParser<T> parser, DeserializationContext context) where T : class, IMessage<T>
+    private static T Parse<T>(MessageParser<T> parser, DeserializationContext context) where T : class, IMessage<T>
     {
         byte[] own = ArrayPool<byte>.Shared.Rent(context.PayloadLength);
         try
@@ -52,18 +42,6 @@ public static class Messages
         finally
         {
             ArrayPool<byte>.Shared.Return(own);
-        }
-    }
-
-    private static T Parse<T>(MessageParser<T> parser, DeserializationContext context) where T : class, IMessage<T>
-    {
-        try
-        {
-            return parser.ParseFrom(context.PayloadAsReadOnlySequence());
-        }
-        catch (InvalidProtocolBufferException e)
-        {
-            throw NotA<T>(e);
         }
     }
 

@@ -167,8 +167,8 @@ public static class OfflineRestore
         if (found.Point is not { } point) { return ProxyExit.Failed($"shard {options.Shard}: {found.Problem}", found.Remedy); }
         if (RestoredNote.Read(options.DataDirectory).GoesOn is { AcceptsLoss: true } accepted && !options.AcceptsLoss)
         {
-            return ProxyExit.Failed($"shard {options.Shard}: it is to go on from version {accepted.Version}, and a loss was accepted for that; "
-                + "nothing was changed", "start slogger serve; or choose another version with --keep --i-accept-loss");
+            return ProxyExit.Failed($"shard {options.Shard}: it is to go on from version {accepted.Version}, and a loss was accepted for "
+                + "that; nothing was changed", "start slogger serve; or choose another version with --keep --i-accept-loss");
         }
         // Who accepts a loss goes on in another world-line, with the newest version as well.
         bool isNewest = point.Point.Version == points.Newest && !options.AcceptsLoss;
@@ -211,7 +211,7 @@ public static class OfflineRestore
         // it is there.
         if (past.IsPrimary && !isNewest) { Note(options, target.Address, target.RunId, target.IsOwn, point.Point.Version, isNewest); }
         // Behind the note: a cohort of one that did not begin a world-line would take what is lost for what never was.
-        if (options.AcceptsLoss) { CohortDirectory.BecomeOnlyMember(options.DataDirectory); }
+        if (options.AcceptsLoss && CohortDirectory.Of(options.DataDirectory) is { HasOthers: true } node) { node.BecomeOnlyMember(); }
         ProxyExit exit = await target.RestoreAsync(point, stop).ConfigureAwait(false);
         if (!exit.IsDone) { return exit; }
         if (isNewest) { Note(options, target.Address, target.RunId, target.IsOwn, point.Point.Version, isNewest); }
@@ -222,16 +222,20 @@ public static class OfflineRestore
     // Null: the shard can go on from it.
     private static async Task<ProxyExit?> WhyNotKeepAsync(RestoreOptions options, Past past, RestorePoint point, CancellationToken stop)
     {
-        if (options.AcceptsLoss && CohortDirectory.WhyNotOnlyMember(options.DataDirectory) is { } problem)
+        if (CohortDirectory.Of(options.DataDirectory) is { HasOthers: true } node)
         {
-            return ProxyExit.Failed($"{problem}: its log lacks what the members have done since; nothing was changed",
-                "to look at what it has restore it into another Redis: slogger restore --latest --redis HOST:PORT");
-        }
-        if (!options.AcceptsLoss && CohortDirectory.OtherMembers(options.DataDirectory) is { } others)
-        {
-            return ProxyExit.Failed($"the data directory is that of {others}, whose other nodes have what was done later; nothing was changed",
-                "stop all nodes for good, and give --i-accept-loss as well: this one becomes the only member. Add the others again with "
-                + "empty directories");
+            if (!options.AcceptsLoss)
+            {
+                return ProxyExit.Failed($"the data directory is that of {node}, whose other nodes have what was done later; nothing was "
+                    + "changed", "stop all nodes for good, and give --i-accept-loss as well: this one becomes the only member. Add the others "
+                    + "again with empty directories");
+            }
+            if (!node.IsMember)
+            {
+                return ProxyExit.Failed($"the data directory is that of {node}, and it is no member: its log lacks what the members have "
+                    + "done since; nothing was changed", "to look at what it has restore it into another Redis: slogger restore --latest "
+                    + "--redis HOST:PORT");
+            }
         }
         if (!past.IsPrimary)
         {
@@ -272,7 +276,13 @@ public static class OfflineRestore
         {
             if (address is not null) { note = note with { Stores = [.. note.Stores, new RestoredStore(address, runId, version.Number)] }; }
             // What was decided before is void when the shard's own store is brought to another version; what a start has begun goes on.
-            if (options.Keep) { note = note with { GoesOn = new GoingOn { Version = version.Number, AcceptsLoss = options.AcceptsLoss, Feeds = note.GoesOn?.Feeds ?? [] } }; }
+            if (options.Keep)
+            {
+                note = note with
+                {
+                    GoesOn = new() { Version = version.Number, AcceptsLoss = options.AcceptsLoss, Feeds = note.GoesOn?.Feeds ?? [] },
+                };
+            }
             else if (isOwn) { note = note with { GoesOn = null }; }
         }
         note.Write(options.DataDirectory);

@@ -86,7 +86,7 @@ internal sealed class CohortNodes : IDisposable
     /// <summary>Asks another node to lead, as people do.</summary>
     public void HandOver()
     {
-        (string output, string errors, int exit) = ManagedProcess.Run([.. Program(), "cohort", "lead", "--cohort", Members], null, s_limit);
+        (string output, string errors, int exit) = ManagedProcess.Run([.. _options.ProxyProgram, "cohort", "lead", "--cohort", Members], null, s_limit);
         if (exit != 0) { throw new BenchException($"slogger cohort lead ended with {exit}:\n{output}{errors}"); }
     }
 
@@ -118,8 +118,7 @@ internal sealed class CohortNodes : IDisposable
     private static int StoreOf(int port)
     {
         using var client = new RespClient(port, s_ask);
-        return int.Parse(client.Text("INFO", "server").Split("\r\n")
-            .First(l => l.StartsWith("process_id:", StringComparison.Ordinal))["process_id:".Length..], CultureInfo.InvariantCulture);
+        return client.ServerProcess();
     }
 
     private void WaitUntil(string what, Func<bool> isSo)
@@ -140,17 +139,11 @@ internal sealed class CohortNodes : IDisposable
     private string Members => string.Join(',', _nodePorts.Select((p, i) => $"{NameOf(i)}=127.0.0.1:{Text(p)}"));
 
     private void Launch(int node) => _processes[node] = _fleet.LaunchProcess($"{Path.GetFileName(_directory)}-{NameOf(node)}",
-        [.. Program(), "serve", "--listen", $"127.0.0.1:{Text(_ports[node])}", "--redis-server", "redis-server", "--data",
+        [.. _options.ProxyProgram, "serve", "--listen", $"127.0.0.1:{Text(_ports[node])}", "--redis-server", "redis-server", "--data",
             Path.Combine(_directory, NameOf(node)), "--metadata", "sqlite:" + Path.Combine(_directory, "metadata.db"),
             .. Count == 1 ? (string[])[] : ["--node", NameOf(node), "--cohort", Members],
             .. _arguments.Split(' ', StringSplitOptions.RemoveEmptyEntries),
             .. _options.ProxyArguments.Split(' ', StringSplitOptions.RemoveEmptyEntries)]);
-
-    private string[] Program()
-    {
-        string executable = Path.GetFullPath(_options.ProxyPath);
-        return executable.EndsWith(".dll", StringComparison.Ordinal) ? ["dotnet", executable] : [executable];
-    }
 
     private static string NameOf(int node) => "abcdefg"[node].ToString();
 

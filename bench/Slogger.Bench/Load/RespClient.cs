@@ -1,4 +1,5 @@
 // A small synchronous RESP2 client for the bench's own questions (INFO, CONFIG, ACL, DBSIZE): never for load.
+using System.Globalization;
 using System.Net;
 using System.Net.Sockets;
 using System.Text;
@@ -45,6 +46,10 @@ internal sealed class RespClient : IDisposable
 
     /// <summary>A string reply.</summary>
     public string Text(params string[] words) => Call(words) as string ?? "";
+
+    /// <summary>The process of the Redis that answers.</summary>
+    public int ServerProcess() => int.Parse(Text("INFO", "server").Split("\r\n")
+        .First(l => l.StartsWith("process_id:", StringComparison.Ordinal))["process_id:".Length..], CultureInfo.InvariantCulture);
 
     /// <summary>An integer reply.</summary>
     public long Integer(params string[] words) =>

@@ -144,7 +144,7 @@ internal sealed class SitePair : IDisposable
     public string FailOver()
     {
         (string output, string errors, int exit) = ManagedProcess.Run(
-            [.. Program(), "failover", "--metadata", _metadata.Backup, "--cluster", _cluster, "--i-attest-the-primary-is-down"], null,
+            [.. _options.ProxyProgram, "failover", "--metadata", _metadata.Backup, "--cluster", _cluster, "--i-attest-the-primary-is-down"], null,
                 s_limit);
         return exit == 0 ? output + errors : throw new BenchException($"slogger failover ended with {exit}:\n{output}{errors}");
     }
@@ -163,21 +163,14 @@ internal sealed class SitePair : IDisposable
     private static int ServerOf(int port)
     {
         using var client = new RespClient(port, s_limit);
-        int pid = int.Parse(client.Text("INFO", "server").Split("\r\n")
-            .First(l => l.StartsWith("process_id:", StringComparison.Ordinal))["process_id:".Length..], CultureInfo.InvariantCulture);
+        int pid = client.ServerProcess();
         ProcessRegistry.Adopt(pid);
         return pid;
     }
 
-    private string[] Program()
-    {
-        string executable = Path.GetFullPath(_options.ProxyPath);
-        return executable.EndsWith(".dll", StringComparison.Ordinal) ? ["dotnet", executable] : [executable];
-    }
-
     private string[] Command(string command, int shard, int port, string metadata, string name, int sitePort, string more) =>
     [
-        .. Program(), command, "--listen", $"127.0.0.1:{port}", "--redis-server", "redis-server", "--data",
+        .. _options.ProxyProgram, command, "--listen", $"127.0.0.1:{port}", "--redis-server", "redis-server", "--data",
             Path.Combine(_directory, $"{name}{shard}"), "--metadata", metadata, "--cluster", _cluster,
         "--shards", Shards.ToString(CultureInfo.InvariantCulture), "--shard", shard.ToString(CultureInfo.InvariantCulture),
             "--site-listen", $"127.0.0.1:{sitePort}",

@@ -218,8 +218,7 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
     private static int RedisPid(int port)
     {
         using var client = new RespClient(port, s_limit);
-        string line = client.Text("INFO", "server").Split("\r\n").First(l => l.StartsWith("process_id:", StringComparison.Ordinal));
-        return int.Parse(line["process_id:".Length..]);
+        return client.ServerProcess();
     }
 
     // Asks until all keys are there. Connections may be refused, closed or answered -LOADING meanwhile.

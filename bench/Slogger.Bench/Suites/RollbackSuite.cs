@@ -257,8 +257,7 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
     private static int Adopt(int port, HashSet<int> stores)
     {
         using var client = new RespClient(port, s_limit);
-        string line = client.Text("INFO", "server").Split("\r\n").First(l => l.StartsWith("process_id:", StringComparison.Ordinal));
-        int pid = int.Parse(line["process_id:".Length..], CultureInfo.InvariantCulture);
+        int pid = client.ServerProcess();
         if (stores.Add(pid)) { ProcessRegistry.Adopt(pid); }
         return pid;
     }

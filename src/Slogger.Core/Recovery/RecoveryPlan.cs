@@ -123,8 +123,8 @@ public static class RecoveryPlan
 
     private static RecoveryDecision BelowCut(RecoveryFacts facts, string how)
     {
-        // Lowering the cut would take back what clients were told is committed. A store that is adopted, as declared truth, goes on above it;
-        // so does a version of the log, by the word of who accepts the loss.
+        // Lowering the cut would take back what clients were told is committed. A store that is adopted, as declared truth, goes on above
+        // it; so does a version of the log, by the word of who accepts the loss.
         if (facts.Seed == SeedChoice.FromRedis && facts.Situation != StoreSituation.Empty)
             return new RecoveryDecision.TakeOverByCheckpoint(facts.Recorded.WorldLine.Next, facts.Recorded.Version);
         return new RecoveryDecision.Refuse(

@@ -29,5 +29,5 @@ public static class CohortMethods
 
     private static Method<TRequest, TReply> Of<TRequest, TReply>(string name, MessageParser<TRequest> request, MessageParser<TReply> reply)
         where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> =>
-            new(MethodType.DuplexStreaming, "slogger.cohorts.v1.Cohort", name, Messages.Checked(request), Messages.Checked(reply));
+            new(MethodType.DuplexStreaming, "slogger.cohorts.v1.Cohort", name, Messages.Of(request), Messages.Of(reply));
 }

@@ -10,7 +10,7 @@ public static class ShippingMethods
 {
     /// <summary>Both ways, for as long as it lasts.</summary>
     public static readonly Method<ShipFrame, ShipReply> Ship =
-        new(MethodType.DuplexStreaming, Name, "Ship", ShipFrame.Marshaller, Messages.Checked(ShipReply.Parser));
+        new(MethodType.DuplexStreaming, Name, "Ship", ShipFrame.Marshaller, Messages.Of(ShipReply.Parser));
 
     private const string Name = "slogger.shipping.v1.Shipping";
 }
@@ -20,8 +20,8 @@ public static class WatermarkMethods
 {
     /// <summary>Both ways, for as long as it lasts.</summary>
     public static readonly Method<WatermarkReport, WatermarkNotice> Follow =
-        new(MethodType.DuplexStreaming, "slogger.shipping.v1.Watermark", "Follow", Messages.Checked(WatermarkReport.Parser),
-            Messages.Checked(WatermarkNotice.Parser));
+        new(MethodType.DuplexStreaming, "slogger.shipping.v1.Watermark", "Follow", Messages.Of(WatermarkReport.Parser),
+            Messages.Of(WatermarkNotice.Parser));
 }
 
 /// <summary>What is asked of a site. One request, one reply, but for <see cref="Failover"/>.</summary>
@@ -57,5 +57,5 @@ public static class SiteControlMethods
 
     private static Method<TRequest, TReply> Of<TRequest, TReply>(string name, MessageParser<TRequest> request, MessageParser<TReply> reply)
         where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> =>
-            new(MethodType.DuplexStreaming, "slogger.shipping.v1.SiteControl", name, Messages.Checked(request), Messages.Checked(reply));
+            new(MethodType.DuplexStreaming, "slogger.shipping.v1.SiteControl", name, Messages.Of(request), Messages.Of(reply));
 }

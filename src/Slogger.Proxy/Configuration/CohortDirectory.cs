@@ -7,39 +7,38 @@ using Slogger.Log.Files;
 namespace Slogger.Proxy.Configuration;
 
 /// <summary>What the directory's ballot says.</summary>
-internal static class CohortDirectory
+internal sealed class CohortDirectory
 {
-    private const string BallotName = "ballot";
+    private readonly string _directory;
+    private readonly NodeName _node;
+    private readonly Ballot _ballot;
+
+    private CohortDirectory(string directory, NodeName node, in Ballot ballot) => (_directory, _node, _ballot) = (directory, node, ballot);
+
+    /// <summary>Whether other nodes count beside this one. A node that has promised nothing, and obeyed nobody, is nobody's yet.</summary>
+    public bool HasOthers => _ballot.Members is { } members ? members.Voters is not [var only] || only != _node
+        : _ballot.Promised != default;
+
+    /// <summary>Whether the node is a member, as it knows.</summary>
+    public bool IsMember => _ballot.Members?.Has(_node) == true;
 
     /// <summary>The ballot's file.</summary>
-    public static string BallotOf(string dataDirectory) => Path.Combine(dataDirectory, BallotName);
+    public static string BallotOf(string dataDirectory) => Path.Combine(dataDirectory, "ballot");
 
-    /// <summary>Whose node the directory is, if other nodes count beside it; null: nobody else does.</summary>
+    /// <summary>Null: the directory is no node's.</summary>
     /// <exception cref="InvalidDataException">The ballot is damaged.</exception>
-    public static string? OtherMembers(string dataDirectory)
-    {
-        if (BallotFile.Read(SystemFileLayer.Instance, BallotOf(dataDirectory)) is not { } found) { return null; }
-        (NodeName node, Ballot ballot) = (found.Node, found.Ballot);
-        bool isNobodys = ballot.Members is null && ballot.Promised == default;
-        if (isNobodys || (ballot.Members?.Voters is [var only] && only == node)) { return null; }
-        return $"node {node} of a cohort{(ballot.Members is { } members ? $" of {members}" : "")}";
-    }
-
-    /// <summary>Why the node cannot be the only member; null: it can, or the directory is no node's.</summary>
-    /// <exception cref="InvalidDataException">The ballot is damaged.</exception>
-    public static string? WhyNotOnlyMember(string dataDirectory) =>
-        BallotFile.Read(SystemFileLayer.Instance, BallotOf(dataDirectory)) is not var (node, ballot) || ballot.Members?.Has(node) == true ? null
-            : $"the data directory is that of node {node}, which is no member of its cohort ({ballot.Members?.ToString() ?? "it knows none"})";
+    public static CohortDirectory? Of(string dataDirectory) =>
+        BallotFile.Read(SystemFileLayer.Instance, BallotOf(dataDirectory)) is var (node, ballot) ? new(dataDirectory, node, ballot) : null;
 
     /// <summary>The node is the only member from now on. What it has promised stays.</summary>
-    /// <exception cref="InvalidDataException">The ballot is damaged.</exception>
     /// <exception cref="IOException">The disk refused.</exception>
-    public static void BecomeOnlyMember(string dataDirectory)
+    public void BecomeOnlyMember()
     {
-        string path = BallotOf(dataDirectory);
-        StoreRecord store = StoreRecord.Read(dataDirectory)!;
-        if (BallotFile.Read(SystemFileLayer.Instance, path) is not var (node, before)) { return; }
-        using BallotFile ballot = BallotFile.Open(SystemFileLayer.Instance, path, store.ClusterIdentity, store.ShardId, node);
-        ballot.Write(before with { Learns = false, Members = new(before.Members!.Members.Where(m => m.Node == node)) });
+        StoreRecord store = StoreRecord.Read(_directory)!;
+        using BallotFile ballot = BallotFile.Open(SystemFileLayer.Instance, BallotOf(_directory), store.ClusterIdentity, store.ShardId, _node);
+        ballot.Write(_ballot with { Learns = false, Members = new(_ballot.Members!.Members.Where(m => m.Node == _node)) });
     }
+
+    /// <summary>For people: node b of a cohort of a, b, c.</summary>
+    public override string ToString() => $"node {_node} of a cohort{(_ballot.Members is { } members ? $" of {members}" : "")}";
 }

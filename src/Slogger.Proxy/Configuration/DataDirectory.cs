@@ -74,7 +74,7 @@ public sealed class DataDirectory : IDisposable
                     + "this store with --data (an empty or new one for a first start), or correct the other options", true);
             }
 
-            if (WhyNotByItself(options) is { } notSo) { return notSo; }
+            if (AgainstCohort(options) is { } against) { return against; }
 
             StoreRecord current = StoreRecord.From(options) with { Created = found?.Created
                 ?? DateTimeOffset.UtcNow, ClusterIdentity = found?.ClusterIdentity ?? "" };
@@ -88,18 +88,19 @@ public sealed class DataDirectory : IDisposable
     });
 
     // What one node of a cohort has is not all that was committed; and to go on from another version is no work of a cohort.
-    private static DataDirectoryResult? WhyNotByItself(ServeOptions options)
+    private static DataDirectoryResult? AgainstCohort(ServeOptions options)
     {
         string path = options.DataDirectory;
         if (options.Cohort is null)
         {
-            return CohortDirectory.OtherMembers(path) is not { } others ? null : new DataDirectoryResult(null,
-                $"the data directory {path} is that of {others}", "give --node and --cohort. If a majority of the nodes is lost for good, "
+            return CohortDirectory.Of(path) is not { HasOthers: true } node ? null : new DataDirectoryResult(null,
+                $"the data directory {path} is that of {node}", "give --node and --cohort. If a majority of the nodes is lost for good, "
                 + "slogger restore --latest --keep --i-accept-loss makes this one the only member", true);
         }
         return RestoredNote.Read(path).GoesOn is not { } goesOn ? null : new DataDirectoryResult(null,
             $"the data directory {path} is to go on from version {goesOn.Version}, as slogger restore --keep has said, and a cohort cannot "
-            + "begin with that", "start slogger serve once without --node and --cohort; when it serves, stop it, and start this again", true);
+            + "begin with that",
+            "start slogger serve once without --node and --cohort; when it serves, stop it, and start this again", true);
     }
 
     /// <summary>Opens an existing directory offline.</summary>

@@ -326,8 +326,8 @@ public static class OptionCatalog
             + "Of several shards: stop all, then give each the same version.",
             "none, and slogger serve asks", nameof(RestoreOptions.Keep)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
         new("i-accept-loss", WhatToRestore, "",
-            "With --keep, and then with --latest, too: go on though more was committed than this directory holds. For when that is lost for "
-            + "good. A node of a cohort becomes the only member.", "false", nameof(RestoreOptions.AcceptsLoss))
+            "With --keep, and then with --latest, too: go on though more was committed than this directory holds. For when that is lost "
+            + "for good. A node of a cohort becomes the only member.", "false", nameof(RestoreOptions.AcceptsLoss))
             { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
     ];
 

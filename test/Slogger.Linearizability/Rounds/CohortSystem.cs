@@ -72,9 +72,9 @@ internal sealed class CohortSystem(int shards = 1, string reads = "lease") : Nod
             string member = comes ? $"{NameOf(node)}={Network.Endpoint(node, NodePort + shard)}" : NameOf(node);
             try
             {
-                (int code, string output) = await ChildProcess.RunAsync("dotnet", [ProxyProcess.Executable, "cohort", comes ? "add" : "remove",
-                    "--member", member, "--cohort", MembersOf(shard), "--site-secret-file", SecretOf(node)], ChangeLimit);
-                said.Add(code == 0 ? "done" : output.Split('\n').FirstOrDefault(l => l.StartsWith("slogger: ", StringComparison.Ordinal)) ?? "refused");
+                (int code, string output) = await CommandAsync(shard, comes ? "add" : "remove", "--member", member);
+                string? why = output.Split('\n').FirstOrDefault(l => l.StartsWith("slogger: ", StringComparison.Ordinal));
+                said.Add(code == 0 ? "done" : why ?? "refused");
             }
             catch (TimeoutException)
             {
@@ -91,14 +91,17 @@ internal sealed class CohortSystem(int shards = 1, string reads = "lease") : Nod
     {
         try
         {
-            return (await ChildProcess.RunAsync("dotnet", [ProxyProcess.Executable, "cohort", "lead", "--cohort", MembersOf(0),
-                "--site-secret-file", SecretOf(1)], ChangeLimit)).ExitCode == 0;
+            return (await CommandAsync(0, "lead")).ExitCode == 0;
         }
         catch (TimeoutException)
         {
             return false;
         }
     }
+
+    private Task<(int ExitCode, string Output)> CommandAsync(int shard, string command, params string[] arguments) =>
+        ChildProcess.RunAsync("dotnet", [ProxyProcess.Executable, "cohort", command, .. arguments, "--cohort", MembersOf(shard),
+            "--site-secret-file", SecretOf(1)], ChangeLimit);
 
     // It can be brought to versions: its store has been loaded.
     private static async Task<bool> FollowsAsync(IPEndPoint node)

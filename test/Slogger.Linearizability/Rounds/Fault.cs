@@ -71,8 +71,13 @@ internal sealed class Fault(FaultKind kind, TimeSpan begins, TimeSpan lasts, Ran
     {
         int node = random.Next(1, system.Nodes + 1);
         int? leader = random.Next(2) == 0 ? await LeaderAsync(system) : null;
-        node = leader ?? node;
-        string name = Network.Name(node) + (leader is not null ? " (master)" : "");
+        return await BeginAsync(system, network, leader ?? node, leader is not null);
+    }
+
+    /// <summary>The same at a certain node.</summary>
+    public async Task<(string Text, Func<Task> Mend)> BeginAsync(NodeSystem system, Network network, int node, bool isLeader)
+    {
+        string name = Network.Name(node) + (isLeader ? " (master)" : "");
         string length = lasts.TotalSeconds.ToString("0.00 s", CultureInfo.InvariantCulture);
         int[] others = [.. Enumerable.Range(1, system.Nodes).Where(n => n != node)];
         int other = others.Length == 0 ? node : others[random.Next(others.Length)];

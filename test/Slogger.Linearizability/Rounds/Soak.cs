@@ -23,6 +23,11 @@ internal sealed class Soak(CohortSystem system, Network network)
     private const double MayGrow = 1.2;
     private const long MayGrowKb = 20_000, MayGrowFiles = 20;
 
+    // None ends a proxy.
+    private static readonly FaultKind[] s_faults =
+        [FaultKind.Pause, FaultKind.CutOneWay, FaultKind.CutLink, FaultKind.CutFromNodes, FaultKind.CutFromAll];
+
+    private readonly Random _random = new(1);
     private readonly long _start = Stopwatch.GetTimestamp();
     private readonly List<string> _lost = [];
     private long _acknowledged, _lastUs, _longestUs;
@@ -68,47 +73,30 @@ internal sealed class Soak(CohortSystem system, Network network)
         return _lost.Count == 0 && grown.Length == 0 && early.Count > 0;
     }
 
+    // What is done in turn. Two are of no round: the leader's Redis alone, and a hand-over by plan.
     private async Task<string> DisturbAsync(int number)
     {
         if (await Fault.LeaderAsync(system) is not { } leader) { return "nobody led"; }
-        int[] others = [.. Enumerable.Range(1, system.Nodes).Where(n => n != leader)];
         int[] processes = await Network.ProcessesAsync(leader);
-        switch (leader == Mortal ? 5 : number % 5)
+        if (leader == Mortal)
         {
-            case 0:
-                await system.KillAsync(leader, [.. processes.Where(p => NameOf(p).StartsWith("redis", StringComparison.Ordinal))]);
-                return "Redis killed";
-            case 1:
-                foreach (int process in processes) { ChildProcess.Suspend(process); }
-                await Task.Delay(s_lasts);
-                foreach (int process in processes) { ChildProcess.Resume(process); }
-                return "stopped";
-            case 2:
-                foreach (int other in others)
-                {
-                    await network.CutAsync(leader, other);
-                    await network.CutAsync(other, leader);
-                }
-                await Task.Delay(s_lasts);
-                foreach (int other in others)
-                {
-                    await network.MendAsync(leader, other);
-                    await network.MendAsync(other, leader);
-                }
-                return "cut from the nodes";
-            case 3:
-                await Network.PlugAsync(leader, isIn: false);
-                await Task.Delay(s_lasts);
-                await Network.PlugAsync(leader, isIn: true);
-                return "cut from all";
-            case 4:
-                return await system.HandOverAsync() ? "handed over" : "asked to hand over";
-            default:
-                await system.KillAsync(leader, processes);
-                await Task.Delay(s_lasts);
-                system.StartNode(leader);
-                return "killed";
+            await system.KillAsync(leader, processes);
+            await Task.Delay(s_lasts);
+            system.StartNode(leader);
+            return "all killed";
         }
+        int turn = number % (s_faults.Length + 2);
+        if (turn == s_faults.Length)
+        {
+            await system.KillAsync(leader, [.. processes.Where(p => NameOf(p).StartsWith("redis", StringComparison.Ordinal))]);
+            return "Redis killed";
+        }
+        if (turn > s_faults.Length) { return await system.HandOverAsync() ? "handed over" : "asked to hand over"; }
+        var fault = new Fault(s_faults[turn], default, s_lasts, _random);
+        (_, Func<Task> mend) = await fault.BeginAsync(system, network, leader, isLeader: true);
+        await Task.Delay(fault.Lasts);
+        await mend();
+        return s_faults[turn].ToString();
     }
 
     // Each writer has keys of its own, and writes them in turn: what is there is never older than what was acknowledged.
