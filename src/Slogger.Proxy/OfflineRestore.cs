@@ -162,8 +162,7 @@ public static class OfflineRestore
     private static async Task<ProxyExit> RestoreAsync(RestoreOptions options, ILogger log, Past past, IVersionPoints points,
         CancellationToken stop)
     {
-        FoundPoint found = (options.Version ?? (options.AcceptsLoss ? points.Newest : null)) is { } version ? points.At(version)
-            : points.Latest();
+        FoundPoint found = options.Version is { } version ? points.At(version) : Newest(options, past.Cut, points);
         if (found.Point is not { } point) { return ProxyExit.Failed($"shard {options.Shard}: {found.Problem}", found.Remedy); }
         if (RestoredNote.Read(options.DataDirectory).GoesOn is { AcceptsLoss: true } accepted && !options.AcceptsLoss)
         {
@@ -218,6 +217,15 @@ public static class OfflineRestore
         Tell(options, log, point.Point.Version, isNewest || !past.IsPrimary || (target.Address is null && !options.Keep));
         return exit;
     }
+
+    // Below the cut nothing is given out as the newest, unless the loss is accepted.
+    private static FoundPoint Newest(RestoreOptions options, WorldPoint cut, IVersionPoints points) =>
+        points.Newest is not { } newest ? FoundPoint.None("nothing of the current world-line is kept",
+            "give the data directory and the metadata that belong together")
+        : newest >= cut.Version || options.AcceptsLoss ? points.At(newest)
+        : FoundPoint.None($"version {cut.Version} was committed, and what is kept ends at version {newest}: files are missing",
+            $"bring the complete data directory; or restore what there is with --version {newest}; or go on with it, without what is lost: "
+            + "--latest --keep --i-accept-loss");
 
     // Null: the shard can go on from it.
     private static async Task<ProxyExit?> WhyNotKeepAsync(RestoreOptions options, Past past, RestorePoint point, CancellationToken stop)

@@ -79,9 +79,9 @@ public sealed class GrpcChannel : IDisposable
         {
             HttpHandler = http,
             DisposeHttpClient = true,
-            MaxReceiveMessageSize = Options.MessageBytesMax,
+            MaxReceiveMessageSize = Options.MessageBytesMax + Checksum.Bytes,
             MaxSendMessageSize = null,
-            CompressionProviders = [new LimitedGzip(Options.MessageBytesMax)],
+            CompressionProviders = [new LimitedGzip(Options.MessageBytesMax + Checksum.Bytes)],
         });
         _channels.Add(channel);
         return channel.CreateCallInvoker();

@@ -50,9 +50,9 @@ public sealed partial class GrpcServer : IAsyncDisposable
         builder.Services.AddSingleton<ILoggerFactory>(NullLoggerFactory.Instance);
         builder.Services.AddGrpc(grpc =>
         {
-            grpc.MaxReceiveMessageSize = options.MessageBytesMax;
+            grpc.MaxReceiveMessageSize = options.MessageBytesMax + Checksum.Bytes;
             grpc.MaxSendMessageSize = null;
-            grpc.CompressionProviders = [new LimitedGzip(options.MessageBytesMax)];
+            grpc.CompressionProviders = [new LimitedGzip(options.MessageBytesMax + Checksum.Bytes)];
         });
         builder.WebHost.UseKestrelCore().UseSockets(sockets => sockets.CreateBoundListenSocket = Bind).ConfigureKestrel(kestrel =>
         {

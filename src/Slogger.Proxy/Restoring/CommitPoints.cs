@@ -13,7 +13,6 @@ namespace Slogger.Proxy.Restoring;
 internal sealed class CommitPoints : IVersionPoints
 {
     private readonly List<KeptState> _states = [];
-    private readonly WorldPoint _recorded;
     private readonly Func<VersionNumber, HybridTimestamp> _endOf;
 
     /// <param name="directory">The store's.</param>
@@ -23,7 +22,7 @@ internal sealed class CommitPoints : IVersionPoints
     public CommitPoints(string directory, WorldPoint recorded, Func<WorldLine, VersionNumber> lastValid,
         Func<VersionNumber, HybridTimestamp> endOf)
     {
-        (_recorded, _endOf) = (recorded, endOf);
+        _endOf = endOf;
         IReadOnlyList<CommitRecord> commits = FasterStore.CommitsIn(directory);
         foreach (KeptState state in new CommitHistory(directory, () => commits).All)
         {
@@ -38,10 +37,6 @@ internal sealed class CommitPoints : IVersionPoints
     public long End => long.MaxValue;
 
     public IEnumerable<string> Identities => [];
-
-    public FoundPoint Latest() => Newest is { } newest ? At(newest)
-        : FoundPoint.None("the embedded store has no commit of the current world-line",
-        "give the data directory and the metadata that belong together");
 
     public FoundPoint At(VersionNumber version)
     {

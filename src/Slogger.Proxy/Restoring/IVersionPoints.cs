@@ -22,9 +22,6 @@ internal interface IVersionPoints
     /// <summary>Identities of the streams that it knows.</summary>
     IEnumerable<string> Identities { get; }
 
-    /// <summary>What the newest version is restored from.</summary>
-    FoundPoint Latest();
-
     /// <summary>What exactly this version is restored from.</summary>
     FoundPoint At(VersionNumber version);
 

@@ -9,7 +9,7 @@ namespace Slogger.Proxy.Restoring;
 
 /// <param name="log">The log.</param>
 /// <param name="checkpoints">Its checkpoints.</param>
-/// <param name="recorded">The recorded cut: below it nothing is given out as the newest.</param>
+/// <param name="recorded">The recorded cut.</param>
 /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
 internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, WorldPoint recorded, Func<WorldLine, VersionNumber> lastValid)
     : IVersionPoints
@@ -19,23 +19,6 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
     public long End => log.EndOffset;
 
     public IEnumerable<string> Identities => [log.ReplicationId];
-
-    public FoundPoint Latest()
-    {
-        if (NewestBoundary() is not { } newest)
-        {
-            return FoundPoint.None("the version log holds no version of the current world-line",
-                "give the data directory and the metadata that belong together");
-        }
-        if (newest.Version < recorded.Version)
-        {
-            return FoundPoint.None(
-                $"version {recorded.Version} was committed, but the version log ends at version {newest.Version}: files are missing",
-                $"bring the complete data directory; or restore what there is with --version {newest.Version}; or go on with it, without "
-                + "what is lost: --latest --keep --i-accept-loss");
-        }
-        return PointAt(newest);
-    }
 
     public IEnumerable<ListedVersions> All()
     {
@@ -59,7 +42,8 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
             string have = newest is { } n ? $"the newest durable version is {n.Version}" : "the version log holds none";
             return FoundPoint.None($"version {version} does not exist: {have}", "give one that slogger restore --list shows, or --latest");
         }
-        Boundary? below = newest.Value.Version == version ? newest : log.BoundaryAtOrBelow(version);
+        if (newest.Value.Version == version) { return PointAt(newest.Value); }
+        Boundary? below = log.BoundaryAtOrBelow(version);
         if (below is { } exact && exact.Version == version && checkpoints.Latest(log, exact.Offset) is not null) { return PointAt(exact); }
         Boundary? above = null;
         foreach (Boundary boundary in log.Boundaries)

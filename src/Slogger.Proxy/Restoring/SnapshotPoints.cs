@@ -8,30 +8,16 @@ using Slogger.Replication.Following;
 namespace Slogger.Proxy.Restoring;
 
 /// <param name="snapshots">The snapshots.</param>
-/// <param name="recorded">The recorded cut: below it nothing is given out as the newest.</param>
+/// <param name="recorded">The recorded cut.</param>
 /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
 internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorded, Func<WorldLine, VersionNumber> lastValid)
     : IVersionPoints
 {
-    public VersionNumber? Newest => NewestUsable()?.Last;
+    public VersionNumber? Newest => snapshots.Latest(recorded.WorldLine, lastValid, new VersionNumber(long.MaxValue))?.Last;
 
     public long End => long.MaxValue;
 
     public IEnumerable<string> Identities => snapshots.All.Select(s => s.ReplicationId ?? "");
-
-    public FoundPoint Latest()
-    {
-        if (NewestUsable() is not { } newest)
-        {
-            return FoundPoint.None("no snapshot of the current world-line is kept",
-                "give the data directory and the metadata that belong together");
-        }
-        return newest.Last < recorded.Version
-            ? FoundPoint.None($"version {recorded.Version} was committed, but the newest snapshot is of version {newest.Last}: files are "
-                + "missing",
-                $"bring the complete data directory; or restore what there is with --version {newest.Last}")
-            : PointAt(newest);
-    }
 
     public IEnumerable<ListedVersions> All() =>
         snapshots.Usable(recorded.WorldLine, lastValid)
@@ -52,8 +38,6 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorde
             : FoundPoint.None($"no snapshot of version {version} is kept: there are {(have.Length > 0 ? $"those of {have}" : "none")}",
             "give one of these, or --latest; mode bgsave keeps the last two that were committed");
     }
-
-    private UsableSnapshot? NewestUsable() => snapshots.Latest(recorded.WorldLine, lastValid, new VersionNumber(long.MaxValue));
 
     private FoundPoint PointAt(UsableSnapshot usable)
     {

@@ -58,6 +58,66 @@ public sealed class GoingBackTests
         Assert.False(File.Exists(Path.Combine(deployment.DataDirectory, "restored.json")));
     }
 
+    // An older copy of the directory stands for a disk that has lost what was committed last.
+    [Theory]
+    [InlineData("log")]
+    [InlineData("bgsave")]
+    public async Task Directory_LacksWhatWasCommitted_IsGoneOnWithOnlyByWhoAcceptsTheLoss(string commit)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup { Commit = commit });
+        await deployment.StartAsync();
+        await SetAsync(deployment, "old");
+        Assert.Equal(0, await deployment.Proxy.TerminateAsync());
+        string older = workspace.File("older");
+        Copy(deployment.DataDirectory, older);
+        await deployment.StartProxyAsync(Nowhere);
+        long lost = await SetAsync(deployment, "new");
+        Assert.Equal(0, await deployment.Proxy.TerminateAsync());
+        foreach (string entry in Directory.GetDirectories(deployment.DataDirectory)) { Directory.Delete(entry, recursive: true); }
+        Copy(older, deployment.DataDirectory, file => !file.StartsWith("metadata.db", StringComparison.Ordinal));
+
+        Assert.Contains("--latest --keep --i-accept-loss", await RefusedAsync(deployment), StringComparison.Ordinal);
+        (int exitCode, string said) = await ProxyProcess.CommandAsync(["restore", "--data", deployment.DataDirectory, "--latest"]);
+        Assert.Equal(1, exitCode);
+        Assert.Contains("--i-accept-loss", said, StringComparison.Ordinal);
+        Assert.Contains("which were committed",
+            await RestoreAsync(deployment.DataDirectory, "--latest", "--keep", "--i-accept-loss"), StringComparison.Ordinal);
+        await deployment.StartProxyAsync(Nowhere);
+        Assert.Equal("old", await GetAsync(deployment));
+        // No version is given twice.
+        Assert.True(await SetAsync(deployment, "newer") > lost);
+        await KillBothAsync(deployment);
+        Assert.Equal("newer", await GetAsync(deployment));
+    }
+
+    [Fact]
+    public async Task EmbeddedStore_LacksWhatWasCommitted_IsGoneOnWithOnlyByWhoAcceptsTheLoss()
+    {
+        using var workspace = new Workspace();
+        using var shard = new EmbeddedShard(workspace);
+        await shard.StartAsync();
+        await SetAsync(shard, "old");
+        Assert.Equal(0, await shard.Proxy.TerminateAsync());
+        string older = workspace.File("older");
+        Copy(shard.Data, older);
+        await shard.StartAsync();
+        await SetAsync(shard, "new");
+        Assert.Equal(0, await shard.Proxy.TerminateAsync());
+        Directory.Delete(Path.Combine(shard.Data, "faster"), recursive: true);
+        Copy(older, shard.Data, file => !file.StartsWith("metadata.db", StringComparison.Ordinal));
+
+        (int exitCode, string said) = await ProxyProcess.CommandAsync(["restore", "--data", shard.Data, "--latest"]);
+        Assert.True(exitCode == 1, said);
+        Assert.Contains("which were committed",
+            await RestoreAsync(shard.Data, "--latest", "--keep", "--i-accept-loss"), StringComparison.Ordinal);
+        await shard.StartAsync();
+        Assert.Equal("old", await GetAsync(shard));
+        await SetAsync(shard, "newer");
+        await shard.KillAndStartAsync();
+        Assert.Equal("newer", await GetAsync(shard));
+    }
+
     [Theory]
     [InlineData("log", "world-line-recorded")]
     [InlineData("log", "origin-recorded")]
@@ -452,6 +512,17 @@ public sealed class GoingBackTests
         return (await RestoreAsync(deployment.DataDirectory, "--list")).Split('\n')
             .Where(l => l.Contains(", closed ", StringComparison.Ordinal))
             .Select(l => long.Parse(l.Split(',')[0].Split(' ')[0], CultureInfo.InvariantCulture)).Order().SkipLast(1).Last();
+    }
+
+    private static void Copy(string from, string to, Func<string, bool>? which = null)
+    {
+        foreach (string file in Directory.GetFiles(from, "*", SearchOption.AllDirectories))
+        {
+            string name = Path.GetRelativePath(from, file), copy = Path.Combine(to, name);
+            if (which?.Invoke(name) == false) { continue; }
+            Directory.CreateDirectory(Path.GetDirectoryName(copy)!);
+            File.Copy(file, copy, overwrite: true);
+        }
     }
 
     // The proxy, and the Redis that the test runs.
