@@ -57,7 +57,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _thread = new(Tick, e => _shard!.OnIntakeFailed(e is LogException or IOException ? e.Message : e.ToString()));
         _peers = new(options, _times, credentials, _thread, report);
         _seats = new(options);
-        HandingOver = new(this, _times.LeaseUs, report);
+        HandingOver = new(this, _thread, _times.LeaseUs, report);
         Changes = new(this, options);
     }
 
@@ -227,7 +227,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
                     _handing = HandAsync(lead);
                     break;
                 case ElectionEffect.Begin begin:
-                    Begin(begin.Reign);
+                    Begin(begin);
                     break;
                 case ElectionEffect.StepDown down:
                     StepDown(down.Reign);
@@ -378,8 +378,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
 
     // ---- Leading ----
 
-    private void Begin(Reign reign)
+    private void Begin(ElectionEffect.Begin begin)
     {
+        Reign reign = begin.Reign;
         _report.Info($"shard {_options.Shard}: node {Options.Node} is elected, and leads in reign {reign}");
         FollowedLife? life = Life;
         Life = null;
@@ -390,7 +391,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _shard!.Cohort!.BeginReign(reign);
         Beat();
         _takeover = new(this, _thread, _shard, _report);
-        _takeover.Begin(reign, life);
+        _takeover.Begin(reign, life, begin.LosesNothing);
     }
 
     /// <summary>The store is a primary's, and a majority has the reign's record. Whether this node still leads: then it serves.</summary>
@@ -439,12 +440,18 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         await HandingOver.Succeeded.WaitAsync(2 * Options.Lease).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
-    /// <summary>Its reign is over: another node is asked to lead.</summary>
-    public void EndReign(NodeName to, LogIndex? commit, Cohort? members)
+    /// <summary>Its reign is over: another node is asked to lead. See <see cref="Election.HandOver"/>.</summary>
+    public void EndReign(NodeName to, LogIndex? commit, Cohort? members, bool isSettled)
     {
-        _election!.HandOver(NowUs, to, commit, members);
+        _election!.HandOver(NowUs, to, commit, members, isSettled);
         Perform();
     }
+
+    /// <summary>See <see cref="ICohortShard.HoldAsync"/>.</summary>
+    public Task<bool> HoldAsync() => _shard!.Cohort!.HoldAsync(_thread.Ending);
+
+    /// <summary>See <see cref="ICohortShard.GoOn"/>.</summary>
+    public void GoOn() => _shard!.Cohort!.GoOn();
 
     // ---- Members that come and go ----
 

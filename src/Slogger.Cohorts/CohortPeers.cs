@@ -117,7 +117,10 @@ internal sealed class CohortPeers : IDisposable
         GrpcChannel channel = _known[to].Channel;
         try
         {
-            var request = new V1.LeadRequest { From = CohortWire.Of(_options), Ends = lead.Ends.Number };
+            var request = new V1.LeadRequest
+            {
+                From = CohortWire.Of(_options), Ends = lead.Ends.Number, IsSettled = lead.IsSettled,
+            };
             if (lead.Members is { } members) { request.Members.AddRange(ShipWire.ToWire(members)); }
             await channel.CallAsync(CohortMethods.Lead, request, new() { Timeout = _lease }).ConfigureAwait(false);
         }

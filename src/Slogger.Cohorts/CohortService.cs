@@ -40,7 +40,7 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
         CohortWire.Check(options, request.From);
         return await AnswerAsync(() =>
         {
-            node.LeadTold(new(new(request.From.Node), new(request.Ends), ShipWire.FromWire(request.Members)));
+            node.LeadTold(new(new(request.From.Node), new(request.Ends), ShipWire.FromWire(request.Members), request.IsSettled));
             return new V1.LeadReply();
         }).ConfigureAwait(false);
     }

@@ -1,5 +1,6 @@
-// A leader has another node lead: by plan, for a change of members, or because its own store is lost. Within a round trip the other one has
-// all that anybody was told, since nothing more is committed meanwhile (Leader.IsFrozen). Then this node votes for it, and no other has to.
+// A leader has another node lead: by plan, for a change of members, or because its own store is lost. First all that anybody was told is
+// committed: with committed replies it is anyway, with early ones operations are held until it is. Within a round trip the other node has
+// all that is committed, since nothing more is meanwhile (Leader.IsFrozen). Then this node votes for it, and no other has to.
 using Slogger.Core.Cohorts;
 using Slogger.Proxy.Ports;
 
@@ -7,14 +8,16 @@ namespace Slogger.Cohorts;
 
 /// <summary>The end of one node's reign by its own word. The node's thread, if nothing else is said.</summary>
 /// <param name="node">The node.</param>
+/// <param name="thread">Its thread.</param>
 /// <param name="leaseUs">As long as a hand-over waits for the next leader.</param>
 /// <param name="report">For people.</param>
-internal sealed class HandOver(CohortNode node, long leaseUs, ILogger report)
+internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs, ILogger report)
 {
     private readonly TaskCompletionSource _succeeded = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private Begun? _begun;
 
-    private sealed record Begun(NodeName To, Cohort? Members, long UntilUs, bool IsForced);
+    // FrozenUntilUs is null until it is known whether all that was told is committed.
+    private sealed record Begun(NodeName To, Cohort? Members, bool IsForced, bool IsSettled = false, long? FrozenUntilUs = null);
 
     /// <summary>Completes when another node leads, after this one has led. Any thread.</summary>
     public Task Succeeded => _succeeded.Task;
@@ -43,25 +46,59 @@ internal sealed class HandOver(CohortNode node, long leaseUs, ILogger report)
             _begun = begun with { IsForced = begun.IsForced || isForced };
             return;
         }
+        _begun = new(to, members, isForced || lead.Commit is null);
+        Task<bool> holding = node.HoldAsync();
+        if (holding.IsCompletedSuccessfully) { Held(holding.Result); }
+        else { _ = AwaitAsync(holding); }
+    }
+
+    private async Task AwaitAsync(Task<bool> holding)
+    {
+        bool isSettled = false;
+        try
+        {
+            isSettled = await holding.ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            // The node ends.
+        }
+        thread.Post(() => Held(isSettled));
+    }
+
+    private void Held(bool isSettled)
+    {
+        if (_begun is not { FrozenUntilUs: null } begun || node.Lead is not { } lead) { return; }
+        if (!isSettled && !begun.IsForced)
+        {
+            CallOff("what clients were told was not committed in time");
+            return;
+        }
         lead.Freeze(true);
-        _begun = new(to, members, CohortNode.NowUs + leaseUs, isForced || lead.Commit is null);
+        _begun = begun with { IsSettled = isSettled, FrozenUntilUs = CohortNode.NowUs + leaseUs };
         Tick();
     }
 
     /// <summary>A leader's time.</summary>
     public void Tick()
     {
-        if (_begun is not { } begun || node.Lead is not { } lead) { return; }
+        if (_begun is not { FrozenUntilUs: { } untilUs } begun || node.Lead is not { } lead) { return; }
         bool isReady = lead.Has(begun.To) || lead.Commit is null;
-        if (!isReady && CohortNode.NowUs < begun.UntilUs) { return; }
-        _begun = null;
+        if (!isReady && CohortNode.NowUs < untilUs) { return; }
         if (!isReady && !begun.IsForced)
         {
-            report.Warn($"shard {node.Shard}: node {node.Options.Node} goes on to lead: {begun.To} has not come to the end of the log in the "
-                + "time of a lease");
+            CallOff($"{begun.To} has not come to the end of the log in the time of a lease");
             lead.Freeze(false);
             return;
         }
-        node.EndReign(begun.To, lead.Commit, begun.Members);
+        _begun = null;
+        node.EndReign(begun.To, lead.Commit, begun.Members, begun.IsSettled);
+    }
+
+    private void CallOff(string why)
+    {
+        report.Warn($"shard {node.Shard}: node {node.Options.Node} goes on to lead: {why}");
+        _begun = null;
+        node.GoOn();
     }
 }

@@ -1,6 +1,9 @@
 // What follows from an election, in this order (design, replicated shards, 4.5): the reign's record is in the log, durably, and the log is
 // shipped (CohortNode); the store is brought to the log's end, and made a primary's; when a majority has the record the shard serves. Beside
 // the node's thread, since it takes its time.
+//
+// With early replies the leader before may have told what this log lacks. Then a world-line begins where the log ends, so that sessions and
+// other shards learn of it: after a majority has the reign's record, and so the log, and before the store goes there.
 using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Log;
@@ -22,8 +25,12 @@ internal sealed class Takeover(CohortNode node, NodeThread thread, IFollowingSha
     private Task _running = Task.CompletedTask;
     private IAsyncDisposable? _siteServer;
 
-    /// <summary>Begins, with what has followed until now.</summary>
-    public void Begin(Reign reign, FollowedLife? life) => _running = Task.Run(() => RunAsync(reign, life));
+    /// <summary>Begins.</summary>
+    /// <param name="reign">The node's.</param>
+    /// <param name="life">What has followed until now.</param>
+    /// <param name="losesNothing">See <see cref="Core.Cohorts.ElectionEffect.Begin"/>.</param>
+    public void Begin(Reign reign, FollowedLife? life, bool losesNothing) =>
+        _running = Task.Run(() => RunAsync(reign, life, losesNothing));
 
     public async ValueTask DisposeAsync()
     {
@@ -31,7 +38,7 @@ internal sealed class Takeover(CohortNode node, NodeThread thread, IFollowingSha
         if (_siteServer is { } site) { await site.DisposeAsync().ConfigureAwait(false); }
     }
 
-    private async Task RunAsync(Reign reign, FollowedLife? life)
+    private async Task RunAsync(Reign reign, FollowedLife? life, bool losesNothing)
     {
         CancellationToken stop = thread.Ending;
         if (life is not null) { await life.DisposeAsync().ConfigureAwait(false); }
@@ -40,8 +47,14 @@ internal sealed class Takeover(CohortNode node, NodeThread thread, IFollowingSha
         {
             if (!founds)
             {
+                Task hasBegun = shard.Cohort!.Lead!.HasBegun.WaitAsync(stop);
+                if (shard.Cohort.RepliesEarly && !losesNothing)
+                {
+                    await hasBegun.ConfigureAwait(false);
+                    await shard.Cohort.BeginWorldLineAsync(stop).ConfigureAwait(false);
+                }
                 if (!await PromoteAsync(stop).ConfigureAwait(false)) { return; }
-                await shard.Cohort!.Lead!.HasBegun.WaitAsync(stop).ConfigureAwait(false);
+                await hasBegun.ConfigureAwait(false);
             }
             bool serves = await thread.DoAsync(() =>
             {

@@ -55,16 +55,17 @@ public sealed partial class VersionLog
     /// <param name="branch">The last version it keeps, as <see cref="BoundaryAtOrBelow"/> gives it; the version may be
     /// higher if all versions between are empty or void.</param>
     /// <param name="replicationId">Identity of the stream from here on.</param>
+    /// <param name="reign">The reign in which it begins, if the log does not have that one's record; null: the present one.</param>
     /// <exception cref="ArgumentException">The world-line is not above the present one, or the log has no such
     /// boundary.</exception>
     /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
-    public void BeginWorldLine(WorldLine next, Boundary branch, string replicationId)
+    public void BeginWorldLine(WorldLine next, Boundary branch, string replicationId, Reign? reign = null)
     {
         CheckReplicationId(replicationId);
         lock (_io)
         {
             SegmentHeader head = Head;
-            var started = new LogBranch(next, branch.Version, branch.Offset) { Reign = head.Reign };
+            var started = new LogBranch(next, branch.Version, branch.Offset) { Reign = reign ?? head.Reign };
             // It may go through several reigns.
             bool hasBegun = head.WorldLine == next
                 && head.Branches.FirstOrDefault(b => b.WorldLine == next) is var begun && begun == started with { Reign = begun.Reign };
@@ -84,6 +85,7 @@ public sealed partial class VersionLog
                 Reason = SegmentReason.Branch,
                 ReplicationId = replicationId,
                 WorldLine = next,
+                Reign = started.Reign,
                 StartOffset = branch.Offset,
                 LastBoundary = branch with { WorldLine = next },
                 Branches = hasBegun ? head.Branches : With(head.Branches, started),

@@ -54,6 +54,30 @@ public class ReignTests
         log.Verify();
     }
 
+    // The leader has the record of its reign, and then branches off below that; another node has never heard of the record.
+    [Fact]
+    public void BeginWorldLine_BelowTheRecordOfItsReign_BothLogsAreInTheSameLine()
+    {
+        SimulatedDisk disk = NewDisk(), others = NewDisk();
+        VersionLog log = Begun(disk), other = Begun(others);
+        Boundary kept = Write(log, 100, 10);
+        Write(log, 100, 11);
+        Assert.Equal(kept, Write(other, 100, 10));
+        log.BeginReign(new Reign(3));
+        log.BeginWorldLine(Second, kept, ReplicationId);
+        other.BeginWorldLine(Second, kept, ReplicationId, new Reign(3));
+        foreach ((VersionLog each, SimulatedDisk its) in new[] { (log, disk), (other, others) })
+        {
+            Boundary next = Write(each, 50, 11);
+            each.Sync();
+            VersionLog again = Reopened(its);
+            Assert.Equal(At(3, 2, next.Offset, 11), again.End);
+            Assert.Equal([At(0, 1, 1000, 9), At(3, 2, kept.Offset, 10)], again.Lines.Begins.Select(b => b.Index));
+            Assert.Equal(Stream(1000, 150), ReadAll(again, 1000));
+            again.Verify();
+        }
+    }
+
     [Fact]
     public void BeginReign_NothingIsVoid_ReadersGoOn()
     {

@@ -70,4 +70,7 @@ internal enum CohortMutation
 
     /// <summary>A node does not keep which members its leader has named.</summary>
     MembersForgotten,
+
+    /// <summary>A leader says that all it has told is committed, whether or not it is.</summary>
+    AlwaysSettled,
 }

@@ -59,6 +59,7 @@ public sealed class Election
     private (Reign Reign, LogIndex Commit)? _ended;     // by this leader's own word; nobody was told of anything beyond its commit
     private Reign _ends;                // whose leader has asked this node to lead
     private Cohort? _members;           // of the reign that begins by its word; null: as they are
+    private bool _areSettled;           // the replies of the reign that ends
     private long _grantUntilUs;
     private long _standAtUs = long.MaxValue;
     private long _roundUntilUs;
@@ -220,7 +221,7 @@ public sealed class Election
         // One that is to be a member may lead as its first: it has to be elected by those before.
         if (!(lead.Members ?? Cohort).Has(_self)) { return; }
         _grantUntilUs = nowUs;
-        (_ends, _members) = (lead.Ends, lead.Members);
+        (_ends, _members, _areSettled) = (lead.Ends, lead.Members, lead.IsSettled);
         Stand(nowUs, Reign.Max(_highest, Ballot.Promised).Next, last);
     }
 
@@ -257,14 +258,16 @@ public sealed class Election
     /// of. Null: nothing is known to be committed.</param>
     /// <param name="members">The members of the next reign, if they change: this one's with one more or one less
     /// (<see cref="Cohorts.Leader.MayChange"/>).</param>
-    public void HandOver(long nowUs, NodeName to, LogIndex? commit, Cohort? members = null)
+    /// <param name="isSettled">Whether all that anybody was told in this reign, and before, is in <paramref name="commit"/>.</param>
+    public void HandOver(long nowUs, NodeName to, LogIndex? commit, Cohort? members = null, bool isSettled = false)
     {
         if (State != ElectionState.Leads) { return; }
         Reign ends = Reign;
         _ended = commit is { } told ? (ends, told) : null;
         if (_mutation != CohortMutation.GoesOnAfterLead) { End(nowUs); }
         _grantUntilUs = nowUs;
-        _effects.Add(new ElectionEffect.SendLead(to, new(_self, ends, members)));
+        _effects.Add(new ElectionEffect.SendLead(to,
+            new(_self, ends, members, isSettled || _mutation == CohortMutation.AlwaysSettled)));
     }
 
     private void BeginRound(long nowUs, LogIndex last)
@@ -299,10 +302,11 @@ public sealed class Election
             return;
         }
         (State, Reign, Leader, _standAtUs) = (ElectionState.Leads, _round, _self, long.MaxValue);
-        if (_ends != Reign.None && _members is { } members) { Cohort = members; }
-        (_ends, _members) = (Reign.None, null);
+        bool followsWord = _ends != Reign.None, losesNothing = followsWord && _areSettled && last.Reign == _ends;
+        if (followsWord && _members is { } members) { Cohort = members; }
+        (_ends, _members, _areSettled) = (Reign.None, null, false);
         Promise(Ballot with { Members = Cohort });
-        _effects.Add(new ElectionEffect.Begin(_round));
+        _effects.Add(new ElectionEffect.Begin(_round, losesNothing));
     }
 
     // Whether a candidate with this log begins the cohort.

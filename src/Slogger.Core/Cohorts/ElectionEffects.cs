@@ -24,7 +24,10 @@ public abstract record ElectionEffect
     public sealed record SendLead(NodeName To, Lead Lead) : ElectionEffect;
 
     /// <summary>This node leads: begin the reign in the log (design, 4.5).</summary>
-    public sealed record Begin(Reign Reign) : ElectionEffect;
+    /// <param name="Reign">Which.</param>
+    /// <param name="LosesNothing">All that anybody was told before is in this node's log, by the word of the leader before. If not, and
+    /// replies are early, something that was told may be lost.</param>
+    public sealed record Begin(Reign Reign, bool LosesNothing = false) : ElectionEffect;
 
     /// <summary>This node does not lead any more. Say nothing more in this reign, let out no reply, and close the connections of
     /// clients.</summary>

@@ -25,4 +25,5 @@ public readonly record struct Vote(NodeName From, Reign Reign, bool IsPre, bool 
 /// <param name="From">The leader.</param>
 /// <param name="Ends">The reign that ends. Its leader has given its lease back, for good.</param>
 /// <param name="Members">The members of the next reign, if it begins by this word; null: those of this one.</param>
-public readonly record struct Lead(NodeName From, Reign Ends, Cohort? Members = null);
+/// <param name="IsSettled">All that anybody was told in the reign that ends is committed.</param>
+public readonly record struct Lead(NodeName From, Reign Ends, Cohort? Members = null, bool IsSettled = false);

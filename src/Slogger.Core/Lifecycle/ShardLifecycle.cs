@@ -31,7 +31,7 @@ public sealed class ShardLifecycle
     private bool _isKeptOut = true;     // clients: since the recovery, or since the process has started
     private bool _areMovesOpen;
     private bool _isSeedUsed;
-    private bool _isTakingOver;
+    private bool _isTakingOver, _isWithSite;
     private Boundary? _owedBranch;      // clients have yet to be told of it
 
     // What was reported of the last step.
@@ -82,9 +82,10 @@ public sealed class ShardLifecycle
     /// <summary>The shard is a primary's from now on.</summary>
     /// <param name="final">Where its stream ended. SQL holds that the shard has entered that world-line.</param>
     /// <param name="view">What SQL says, read after the site became the primary.</param>
-    public void TakenOver(Boundary final, MetadataView view)
+    /// <param name="isWithSite">Whether its site has taken over with all of its shards, and not a node of its cohort alone.</param>
+    public void TakenOver(Boundary final, MetadataView view, bool isWithSite)
     {
-        (WorldLine, _entered) = (final.WorldLine, final.WorldLine);
+        (WorldLine, _entered, _isWithSite) = (final.WorldLine, final.WorldLine, isWithSite);
         // Whoever has read here learns that another world-line has begun.
         _owedBranch = final;
         (_isTakingOver, _view) = (true, view);
@@ -406,7 +407,7 @@ public sealed class ShardLifecycle
     private IEnumerator<LifecycleStep> Open(Boundary? owed)
     {
         // A failover has opened all shards of its site in one world-line, and none has begun since.
-        bool areTogether = _isTakingOver && _now.AreStreamsOpen && WorldLine == _entered && Cut.WorldLine == _entered;
+        bool areTogether = _isTakingOver && _isWithSite && _now.AreStreamsOpen && WorldLine == _entered && Cut.WorldLine == _entered;
         if (!areTogether)
         {
             foreach (LifecycleStep step in AwaitPeers()) { yield return step; }

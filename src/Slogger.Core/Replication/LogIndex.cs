@@ -101,6 +101,9 @@ public readonly record struct LogBranch(WorldLine WorldLine, VersionNumber Versi
 
     /// <summary>The log's index when it has just begun.</summary>
     public LogIndex Index => new(WorldLine, Offset, Version) { Reign = Reign };
+
+    /// <summary>Whether another line, if it is later, has not made void where this one begins.</summary>
+    public bool IsKeptBy(in LogBranch other) => other.Line <= Line || (other.Version >= Version && other.Offset >= Offset);
 }
 
 /// <summary>Names a shard's history: two logs with the same name hold parts of one stream. A log that begins anew has another one, and so

@@ -26,6 +26,9 @@ public sealed record LogLines(ImmutableArray<LogBranch> Begins, LogIndex End)
         return null;
     }
 
+    // A later line may begin below this one's own beginning: then all of this one is void, and how far it went is not known any more.
     private LogIndex EndOf(int line) => line == Begins.Length - 1 ? End
-        : Begins[line].Index with { Offset = Begins[line + 1].Offset, Closed = Begins[line + 1].Version };
+        : Begins[line].IsKeptBy(Begins[line + 1])
+        ? Begins[line].Index with { Offset = Begins[line + 1].Offset, Closed = Begins[line + 1].Version }
+        : Begins[line].Index with { Offset = long.MaxValue };
 }

@@ -426,10 +426,12 @@ public sealed class Shipper
     // Of a log that has passed through more lines than it remembers, those that it remembers.
     private LogLines Lines => new(_branches.Count >= LogBranch.KeptMax ? [.. _branches] : [First, .. _branches], _end);
 
+    // The next line that is to be told of. One whose beginning is void is not: a world-line may branch off below the record of the reign
+    // in which it begins.
     private LogBranch? BranchAfter(LogLine line)
     {
         foreach (LogBranch b in _branches)
-            if (b.Line > line) return b;
+            if (b.Line > line && _branches.TrueForAll(other => b.IsKeptBy(other))) return b;
         return null;
     }
 

@@ -77,8 +77,7 @@ internal sealed record SegmentHeader
         : Branches.Prepend(new LogBranch(FirstWorldLine, FirstVersion.Previous, Origin.Offset) { Reign = FirstReign });
 
     /// <summary>As <see cref="Lines"/>, but for those whose own beginning a later one has made void.</summary>
-    public IEnumerable<LogBranch> KeptLines => Lines.Where(
-        line => Branches.All(b => b.Line <= line.Line || (b.Version >= line.Version && b.Offset >= line.Offset)));
+    public IEnumerable<LogBranch> KeptLines => Lines.Where(line => Branches.All(b => line.IsKeptBy(b)));
 
     public bool IsOf(in LogIndex index) => Reign == index.Reign && WorldLine == index.WorldLine;
 

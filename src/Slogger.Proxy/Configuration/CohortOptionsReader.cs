@@ -52,10 +52,10 @@ internal static class CohortOptionsReader
             reader.Fail("cohort", "replicates the version log, which a Redis with --commit log has alone",
                 "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
         }
-        if (options.Replies == ReplyTiming.Early)
+        if (options.Replies == ReplyTiming.Early && options.Cohort.StrongReads == StrongReads.Quorum)
         {
-            reader.Fail("replies", "early is not for a shard with --cohort yet: a takeover could lose what was answered",
-                "remove it: a cohort's replies are committed ones");
+            reader.Fail("strong-reads", "has quorum, which waits for a majority, and --replies early waits for nobody",
+                "remove one of them");
         }
         if (options.Joins) { reader.Fail("join", "is not for a shard with --cohort yet", "remove it"); }
         if (!reader.IsGiven("metadata"))

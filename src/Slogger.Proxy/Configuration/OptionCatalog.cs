@@ -195,8 +195,8 @@ public static class OptionCatalog
             "5ms; 1ms with --replies committed", nameof(ServeOptions.VersionInterval)),
         new("replies", Durability, "early|committed",
             "When replies leave. early: at once. committed: when the version that they rest on is durable, so nothing that a client was told "
-            + "is lost in a crash. Reads of what was not written lately do not wait. For --commit log.",
-            "early", nameof(ServeOptions.Replies)),
+            + "is lost in a crash. Reads of what was not written lately do not wait. For --commit log. The same at all nodes of a cohort.",
+            "early; committed with --cohort", nameof(ServeOptions.Replies)),
         new("clock-error", Durability, "DURATION",
             "How far the clocks of any two machines of the cluster may be apart, at most half a version. The same at every shard. A reply "
             + "waits until this time after the beginning of its version is over. So cuts keep the order that clients saw across machines.",

@@ -52,6 +52,22 @@ internal interface ICohortShard
     /// <exception cref="Slogger.Log.LogException">The log refused.</exception>
     void BeginReign(Reign reign);
 
+    /// <summary>Whether clients are told what is not committed yet.</summary>
+    bool RepliesEarly { get; }
+
+    /// <summary>Takes the shard in the metadata, and begins a world-line where the log ends, or below, where the other shards have it. A
+    /// majority has the log. Nobody is served yet. Waits for the metadata.</summary>
+    Task BeginWorldLineAsync(CancellationToken stop);
+
+    /// <summary>Operations of clients are held, and all that was done before is committed: all that anybody was told. Nothing is held
+    /// where nobody is told more than that anyway.</summary>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>Whether that is so. If not, it has taken too long, or the shard does not serve; <see cref="GoOn"/> ends the hold.</returns>
+    Task<bool> HoldAsync(CancellationToken stop);
+
+    /// <summary>Operations of clients go on.</summary>
+    void GoOn();
+
     /// <summary>It does not lead any more: nobody is told anything, and the process is to begin anew as a follower's.</summary>
     void StepDown();
 }

@@ -1,18 +1,25 @@
 // A shard with --commit log as a node's of a cohort: it follows as a backup's does, and when its node is elected it goes on as a primary's.
 // What is durable is then what a majority has. A shard leads once in its life. When its reign is over it ends, and the process begins
 // another one, which follows.
+using System.Diagnostics;
 using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
+using Slogger.Log;
+using Slogger.Log.Format;
+using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Ports;
+using Slogger.Proxy.Cluster;
 
 namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard : ICohortShard, ICohortPort
 {
+    private static readonly TimeSpan HoldLimit = TimeSpan.FromSeconds(1);
     private volatile CohortLead? _lead;
+    private volatile bool _isHandingOver;
 
     /// <summary>The node of a cohort in this process; null: the shard has none.</summary>
     public ICohort? Cohort { get; init; }
@@ -44,6 +51,60 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
         _lead = new(_options, reign, Cohort!, _log, _dumps, this, OnCommittedByMajority, Access.WakeSilent, _checkpoints,
             _report);
         if (!_log.IsEmpty) { _lead.Begin(); }
+    }
+
+    // ---- Early replies: clients are told more than is committed ----
+
+    bool ICohortShard.RepliesEarly => !HoldsReplies;
+
+    internal override bool IsHandingOver => _isHandingOver;
+
+    async Task ICohortShard.BeginWorldLineAsync(CancellationToken stop)
+    {
+        try
+        {
+            await Recovery.BeginWorldLineAsync(start => BeginWorldLine(start, _log.ReplicationId), stop).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is RecoveryRefusedException or MetadataException or LogException)
+        {
+            Fail(ProxyExit.Failed(e.Message, ""));
+            await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
+        }
+        catch (BrokenInvariantException e)
+        {
+            Lifetime.Fatal(e.Message);
+            await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
+        }
+    }
+
+    async Task<bool> ICohortShard.HoldAsync(CancellationToken stop)
+    {
+        if (HoldsReplies) { return true; }
+        // At an ordered end all is committed, if that can be done.
+        if (Lifetime.IsStopping) { return Versions.Stopped.IsCompletedSuccessfully; }
+        if (!IsOpen || HasFailed) { return false; }
+        _isHandingOver = true;
+        TimeSpan limit = HoldLimit + (2 * TimeSpan.FromMicroseconds(Seat.Grid.Stretches[^1].IntervalUs));
+        long began = Stopwatch.GetTimestamp();
+        if (await Access.AwaitForwardedAsync(limit, stop).ConfigureAwait(false) is not { } last) { return false; }
+        while (Stopwatch.GetElapsedTime(began) < limit)
+        {
+            lock (Versions.Lock)
+            {
+                WorldPoint durable = Versions.Machine!.Durable;
+                if (durable.WorldLine != last.WorldLine) { return false; }
+                if (durable >= last) { return true; }
+            }
+            await Task.Delay(1, stop).ConfigureAwait(false);
+        }
+        return false;
+    }
+
+    void ICohortShard.GoOn()
+    {
+        if (!_isHandingOver) { return; }
+        _isHandingOver = false;
+        Access.OnHoldEnded();
     }
 
     private void OnCommittedByMajority(WorldPoint point)

@@ -5,10 +5,8 @@
 // or ends, by what SQL says (SiteState).
 using System.Diagnostics;
 using Slogger.Core.Identities;
-using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
-using Slogger.FrontEnd;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Ports;
@@ -154,7 +152,7 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report) : IPrima
     public async Task<WorldPoint?> HoldAllAsync(long number, CancellationToken stop)
     {
         await LookAsync(stop).ConfigureAwait(false);
-        if (shard.Access.Loop is not { } loop || !shard.IsOpen || shard.HasFailed) { return null; }
+        if (!shard.IsOpen || shard.HasFailed) { return null; }
         long hold;
         lock (shard.Versions.Lock)
         {
@@ -164,26 +162,8 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report) : IPrima
             hold = now;
         }
         long began = Stopwatch.GetTimestamp();
-        var withholding = new Withholding(FrontEndLoop.Microseconds() + (long)HeldLimit.TotalMicroseconds,
-            connections => shard.EndBlocked(connections, stop));
-        loop.Post(() => loop.AwaitForwarded(withholding));
-        try
-        {
-            if (!await withholding.Answered.Task.WaitAsync(HeldLimit, stop).ConfigureAwait(false)) { return null; }
-        }
-        catch (TimeoutException)
-        {
-            return null;
-        }
-        finally
-        {
-            withholding.IsGivenUp = true;
-        }
-        lock (shard.Versions.Lock)
-        {
-            ShardMachine machine = shard.Versions.Machine!;
-            _hold.Quiet(hold, new(machine.WorldLine, machine.OpenVersion));
-        }
+        if (await shard.Access.AwaitForwardedAsync(HeldLimit, stop).ConfigureAwait(false) is not { } open) { return null; }
+        lock (shard.Versions.Lock) { _hold.Quiet(hold, open); }
         while (HoldsAll && shard.IsOpen && Stopwatch.GetElapsedTime(began) < HeldLimit)
         {
             lock (shard.Versions.Lock)

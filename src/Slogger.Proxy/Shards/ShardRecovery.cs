@@ -33,6 +33,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
     private string _ownerSeen = "";
     private long _resolvingSince;
     private volatile bool _isLeft;
+    private bool _isTaken;          // the shard, in the metadata, for the reign that the node leads; one after the other
 
     // The store's start; one at a time, also when an attempt to recover has failed meanwhile.
     private Task _starting = Task.CompletedTask;
@@ -114,6 +115,42 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
             + $"{(long)Stopwatch.GetElapsedTime(_resolvingSince).TotalMilliseconds} ms after that ({_stages})");
     }
 
+    /// <summary>The shard's node leads, and its log may lack what clients were told: a world-line begins where the log ends, or below,
+    /// where the other shards have it.</summary>
+    /// <param name="enter">Has the log begin a world-line at the end of a version.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="RecoveryRefusedException">The metadata, or the log, does not allow it.</exception>
+    public async Task BeginWorldLineAsync(Action<Boundary> enter, CancellationToken stop)
+    {
+        shard.JoinCluster();
+        await TakeAsLeaderAsync(stop).ConfigureAwait(false);
+        while (true)
+        {
+            MetadataView view = Seen(await shard.Seat.LookAsync(stop).ConfigureAwait(false));
+            WorldLine current = view.Claim.WorldLine;
+            (Boundary? last, Boundary? belowBranch) = shard.Proved(current);
+            // Others have begun one, or a leader before this one has, and its record did not come here.
+            bool isLeft = last!.Value.WorldLine < current;
+            if ((isLeft ? belowBranch : last) is not { } start || start.Version < view.Claim.Version)
+            {
+                throw new BrokenInvariantException($"R2: shard {options.Shard} has committed {view.Claim}, and the log of who leads it ends at "
+                    + $"{belowBranch ?? last}.");
+            }
+            start = start with { WorldLine = current };
+            if (isLeft) { enter(start); }
+            if (await BeginWorldLineAsync(start, isAdoption: false, view.Cut, stop).ConfigureAwait(false) is not { } branch) { continue; }
+            WorldLine next = current.Next;
+            enter(BranchAt(branch, current, next) with { WorldLine = next });
+            await shard.Seat.EnterAsync(next, stop).ConfigureAwait(false);
+            report.Info($"shard {options.Shard}: world-line {next} begins at version {branch} (of {start}): what clients were told beyond that may be lost");
+            return;
+        }
+    }
+
+    private Boundary BranchAt(VersionNumber branch, WorldLine current, WorldLine next) => shard.BoundaryOf(branch, current)
+        ?? throw new RecoveryRefusedException($"shard {options.Shard}: world-line {next} branches at version {branch}, which "
+            + $"{shard.KeptName} cannot be restored to.");
+
     /// <summary>The site has taken over: what follows goes on as a primary's.</summary>
     /// <param name="final">Where the log ends.</param>
     /// <param name="site">What the site is.</param>
@@ -123,12 +160,12 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         long began = Stopwatch.GetTimestamp();
         _stages.Begin();
         // What others ask of a primary's shard is there as soon as it is one.
-        shard.JoinCluster();
+        if (shard.Cuts is null) { shard.JoinCluster(); }
         bool founds = final == default, leads = shard.CohortShard is not null;
         // Of several shards only the metadata knows which slots are whose, and the newest world-line; and whether another site has taken
         // over. Of a founder's store it is asked as at a first start.
-        bool asksFirst = leads && (founds || shard.Seat.HasPeers || !options.Site.Backups.IsEmpty);
-        if (asksFirst) { await TakeAsLeaderAsync(stop).ConfigureAwait(false); }
+        bool asksFirst = leads && (_isTaken || founds || shard.Seat.HasPeers || !options.Site.Backups.IsEmpty);
+        if (asksFirst && !_isTaken) { await TakeAsLeaderAsync(stop).ConfigureAwait(false); }
         ClusterView? view = leads && !asksFirst
             ? await shard.Seat.LeadAsync(final.WorldLine, stop).ConfigureAwait(false)
             : await shard.Seat.TakeOverAsync(stop).ConfigureAwait(false);
@@ -143,7 +180,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         else
         {
             shard.Versions.TakeOver(final);
-            _life.TakenOver(final, Seen(view));
+            _life.TakenOver(final, Seen(view), isWithSite: !leads);
         }
         if (!asksFirst) { shard.Site.TakenOver(site); }
         FailPoint.Pass(FailPoint.SiteTaken);
@@ -174,7 +211,11 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
     private async Task TakeAsLeaderAsync(CancellationToken stop)
     {
         Reign reign = shard.CohortShard!.Lead!.Reign;
-        if (await shard.Seat.TakeAsLeaderAsync(reign, stop).ConfigureAwait(false) is not { } later) { return; }
+        if (await shard.Seat.TakeAsLeaderAsync(reign, stop).ConfigureAwait(false) is not { } later)
+        {
+            _isTaken = true;
+            return;
+        }
         report.Warn($"shard {options.Shard}: the metadata knows of reign {later}, which is later than {reign}: this node steps down");
         shard.StepsDown(later);
         await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
@@ -280,7 +321,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
                 _life.Located(shard.BoundaryOf(step.At.Version, step.WorldLine));
                 break;
             case LifecycleStepKind.BeginWorldLine:
-                _life.WorldLineBegun(await BeginWorldLineAsync(step, stop).ConfigureAwait(false));
+                _life.WorldLineBegun(await BeginWorldLineAsync(step.At, step.IsAdoption, Cut, stop).ConfigureAwait(false));
                 break;
             case LifecycleStepKind.Continue:
                 _life.Performed(await shard.ContinueAsync(step.At, step.Recorded, stop).ConfigureAwait(false));
@@ -400,12 +441,12 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         await shard.DetachAsync(stop).ConfigureAwait(false);
     }
 
-    private async Task<VersionNumber?> BeginWorldLineAsync(LifecycleStep step, CancellationToken stop)
+    private async Task<VersionNumber?> BeginWorldLineAsync(Boundary at, bool isAdoption, WorldPoint cut, CancellationToken stop)
     {
-        WorldPoint point = step.At.Point;
+        WorldPoint point = at.Point;
         DurableClaim claim = new(point, 1, point.Version);
-        if (!step.IsAdoption) { claim = shard.Versions.ClaimOf(point) ?? claim; }
-        PrecedenceRow? row = step.IsAdoption ? null : shard.Cuts!.RowForBranch(claim, Cut.Version);
+        if (!isAdoption) { claim = shard.Versions.ClaimOf(point) ?? claim; }
+        PrecedenceRow? row = isAdoption ? null : shard.Cuts!.RowForBranch(claim, cut.Version);
         VersionNumber? branch = await shard.Seat.BeginWorldLineAsync(claim, row, stop).ConfigureAwait(false);
         if (branch is null) { return null; }
         shard.Cuts!.Coordination?.Link.SayBegun();

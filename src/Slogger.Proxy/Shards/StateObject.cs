@@ -222,6 +222,9 @@ internal abstract class StateObject
     /// <summary>Whether writes of clients wait, since the backup does not keep up.</summary>
     internal virtual bool HoldsWrites => false;
 
+    /// <summary>Whether all operations of clients are held: the shard is about to be another node's.</summary>
+    internal virtual bool IsHandingOver => false;
+
     /// <summary>The lines about another site.</summary>
     internal virtual void AppendSite(Action<string, object> line)
     {

@@ -1,5 +1,6 @@
 // Who uses the store: opens it to the front end and closes it. It is shut at once by whoever suspects that it was lost, and opened by a
 // recovery alone (StoreDoor); what the loop is to do about it is posted to the loop.
+using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Stores;
@@ -84,6 +85,35 @@ internal sealed class StoreAccess(VersionedShard shard)
             shard.OnOpened();
             if (!shard.IsFollowing) { _serving.TrySetResult(); }
         });
+    }
+
+    /// <summary>Waits until what was let through is answered. The caller has seen to it that no more is.</summary>
+    /// <param name="limit">How long it waits.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>The version that is open then: it holds the last of it. Null: it took too long, or there is no front end.</returns>
+    public async Task<WorldPoint?> AwaitForwardedAsync(TimeSpan limit, CancellationToken stop)
+    {
+        if (Loop is not { } loop) { return null; }
+        var withholding = new Withholding(FrontEndLoop.Microseconds() + (long)limit.TotalMicroseconds,
+            connections => shard.EndBlocked(connections, stop));
+        loop.Post(() => loop.AwaitForwarded(withholding));
+        try
+        {
+            if (!await withholding.Answered.Task.WaitAsync(limit, stop).ConfigureAwait(false)) { return null; }
+        }
+        catch (TimeoutException)
+        {
+            return null;
+        }
+        finally
+        {
+            withholding.IsGivenUp = true;
+        }
+        lock (shard.Versions.Lock)
+        {
+            ShardMachine machine = shard.Versions.Machine!;
+            return new(machine.WorldLine, machine.OpenVersion);
+        }
     }
 
     // ---- While the store follows ----

@@ -155,7 +155,7 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
 
     public bool KeepsClients => _options.OnRollback == RollbackAction.Error;
 
-    public Hold Hold => Site.HoldsAll ? Hold.All : HoldsWrites ? Hold.Writes : Hold.None;
+    public Hold Hold => Site.HoldsAll || IsHandingOver ? Hold.All : HoldsWrites ? Hold.Writes : Hold.None;
 
     /// <inheritdoc />
     public IBatchPort Batches => SessionBatches;

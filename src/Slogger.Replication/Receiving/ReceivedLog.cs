@@ -47,7 +47,8 @@ internal static class ReceivedLog
         // Before the first version has ended the log's own beginning is where it goes back to.
         Boundary? branch = log.BoundaryAtOrBelow(version)
             ?? (offset == log.Origin.Offset ? new(log.WorldLine, version, log.Origin.Offset, log.Origin.Database, default) : null);
-        bool isReign = line.Reign > log.Reign;
+        // A world-line of a later reign may branch off below the record of that reign, which is void then.
+        bool isReign = line.Reign > log.Reign && line.WorldLine == log.WorldLine;
         bool isThere = branch is { } found && (offset is not { } expected || found.Offset == expected)
             // A reign begins where the log ends.
             && (!isReign || version == log.DurableClosed.Closed);
@@ -57,6 +58,6 @@ internal static class ReceivedLog
                 $"I7: line {line} begins at version {version}, offset {offset}, and that version ends at {branch?.Offset} here");
         }
         if (isReign) { log.BeginReign(line.Reign); }
-        else { log.BeginWorldLine(line.WorldLine, branch!.Value with { Version = version }, log.ReplicationId); }
+        else { log.BeginWorldLine(line.WorldLine, branch!.Value with { Version = version }, log.ReplicationId, line.Reign); }
     }
 }

@@ -210,6 +210,25 @@ public class ElectionTests
         Assert.Equal(ElectionState.Leads, b.State);
     }
 
+    // With early replies: else a world-line has to begin.
+    [Theory]
+    [InlineData(true, 1, true)]
+    [InlineData(false, 1, false)]
+    [InlineData(true, 0, false)]      // the record of the reign that ends did not come to its log
+    public void HandOver_AllThatWasToldIsCommitted_TheNextKnows(bool isSettled, long reign, bool losesNothing)
+    {
+        Election a = Leader(), b = Node(B);
+        b.Heard(10, First, A, Three);
+        a.HandOver(20, B, Log(1, 10), isSettled: isSettled);
+        Lead lead = Assert.IsType<ElectionEffect.SendLead>(a.TakeEffects()[^1]).Lead;
+        Assert.Equal(isSettled, lead.IsSettled);
+        b.LeadTold(21, lead, Log(reign, 10));
+        b.TakeEffects();
+        b.Voted(22, new(A, Second, IsPre: false, IsYes: true, Second), With(Log(reign, 10)));
+        b.Voted(22, new(C, Second, IsPre: false, IsYes: true, Second), With(Log(reign, 10)));
+        Assert.Equal(new ElectionEffect.Begin(Second, losesNothing), b.TakeEffects()[^1]);
+    }
+
     [Fact]
     public void HandOver_WithOtherMembers_TheNextIsElectedByThoseBefore_AndLeadsThoseAfter()
     {

@@ -32,6 +32,17 @@ public class LogLinesTests
         Assert.Equal(End(1, 30), leader.AgreesWith(follower));
     }
 
+    // A leader's world-line branched off below the record of its reign: the end of that line is not known any more, and is void anyhow.
+    [Fact]
+    public void Logs_TheCommonLineIsVoidInTheLeaders_AgreeUpToTheEndOfTheOther()
+    {
+        LogBranch branch = new(new WorldLine(2), new VersionNumber(30), 30) { Reign = new(2) };
+        var leader = new LogLines([Line(1, 0), Line(2, 40), branch], branch.Index);
+        Assert.Equal(End(2, 55), leader.AgreesWith(new LogLines([Line(1, 0), Line(2, 40)], End(2, 55))));
+        Assert.Equal(End(1, 40), leader.AgreesWith(new LogLines([Line(1, 0)], End(1, 60))));
+        Assert.Equal(End(1, 20), leader.AgreesWith(new LogLines([Line(1, 0)], End(1, 20))));
+    }
+
     [Fact]
     public void Logs_WithoutACommonLine_HaveToBeCopied() =>
         Assert.Null(new LogLines([Line(1, 0)], End(1, 10)).AgreesWith(new LogLines([Line(4, 100)], End(4, 110))));

@@ -165,6 +165,18 @@ public class ShipperTests
         Assert.Equal(30, shipper.KeepFrom);
     }
 
+    // A reign began, and then a world-line of it branched off below its record. Who has not heard of the reign hears of the world-line alone.
+    [Theory]
+    [InlineData("1:2@20", "1:2@20 1:3@30, 1:3@30 2:3@30")]
+    [InlineData("1:4@44", "1:4@44 2:3@30")]
+    public void WorldLine_BranchesOffBelowItsReign_TheRecordOfTheReignIsNotSent(string receiver, string pieces)
+    {
+        Shipper shipper = Welcomed(receiver, "1:5@50");
+        shipper.Branched(Branch("1:5@50") with { Reign = new(1) });
+        shipper.Branched(Branch("2:3@30") with { Reign = new(1) });
+        Assert.Equal(pieces.Split(", "), Pieces(shipper, 1).Select(p => p.Replace("1/", "", StringComparison.Ordinal)));
+    }
+
     [Theory]
     [InlineData("1:9@90", "1:5@50", 0)]       // further than this log ever went
     [InlineData("3:1@10", "2:5@50", 0)]       // in a world-line that it does not know

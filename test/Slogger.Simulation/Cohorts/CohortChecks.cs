@@ -11,6 +11,8 @@ internal sealed class CohortChecks(CohortWorld world)
     private readonly Dictionary<Reign, NodeName> _leaders = [];
     private readonly Dictionary<Reign, Cohort> _members = [];
     private readonly Dictionary<(NodeName Voter, Reign Reign), NodeName> _votes = [];
+    private readonly HashSet<CohortEntry> _told = [];           // with early replies, and not committed yet
+    private readonly Dictionary<Reign, CohortEntry[]> _lines = [];      // the logs with which world-lines are to begin
     private long _ids;
 
     /// <summary>How many versions are committed.</summary>
@@ -58,20 +60,35 @@ internal sealed class CohortChecks(CohortWorld world)
             {
                 _history.Add(log[i]);
                 _committedIn.Add(reign);
+                _told.Remove(log[i]);
             }
             else if (_history[i] != log[i])
             {
                 throw new SimException($"R1: version {i + 1} is committed twice: {_history[i]} and {log[i]} by {leader.Name}.");
             }
         }
+        // It has begun its world-line by now: everybody knows what is lost.
+        if (_lines.Remove(reign, out CohortEntry[]? kept)) { _told.IntersectWith(kept); }
         NewestCommitted = Reign.Max(NewestCommitted, reign);
         world.Count("commits");
     }
 
+    /// <summary>With early replies a leader tells of what it has executed.</summary>
+    public void OnTold(CohortEntry entry) => _told.Add(entry);
+
     /// <summary>R2: who begins a reign has all that earlier ones have committed. R1: it leads the reign alone. One that was stopped may
-    /// begin when a later one leads already; it can commit nothing.</summary>
-    public void OnBegins(CohortNode leader, Reign reign, ReadOnlySpan<CohortEntry> log, Cohort members)
+    /// begin when a later one leads already; it can commit nothing. R13: who begins it without a world-line has all that was told.</summary>
+    public void OnBegins(CohortNode leader, Reign reign, ReadOnlySpan<CohortEntry> log, Cohort members, bool losesNothing)
     {
+        if (!losesNothing) { _lines[reign] = log.ToArray(); }
+        else
+        {
+            world.Count("nothing lost");
+            if (!_told.IsSubsetOf(log.ToArray()))
+            {
+                throw new SimException($"R13: {leader.Name} begins reign {reign} in the same world-line, and lacks what clients were told.");
+            }
+        }
         if (!_leaders.TryAdd(reign, leader.Name))
         {
             throw new SimException($"R1: {_leaders[reign]} and {leader.Name} lead reign {reign}.");

@@ -158,7 +158,7 @@ internal sealed class CohortNode
         if (others.Length == 0) { return; }
         NodeName to = _world.Random.Next(4) == 0 ? others[^1] : others.MaxBy(n => _leads!.DurableOf(n) ?? default);
         _world.Count(members is null ? "handed over" : members.Has(_world.Changing!.Name) ? "member added" : "member removed");
-        _election!.HandOver(ClockUs, to, _leads!.Commit, members);
+        _election!.HandOver(ClockUs, to, _leads!.Commit, members, isSettled: _leads.Commit?.Offset == _log.Index.Offset);
         Perform();
     }
 
@@ -221,7 +221,10 @@ internal sealed class CohortNode
 
     private void Append()
     {
-        _log = _log.Add(new CohortEntry(_election!.Reign, _world.Checks.NextId()));
+        var entry = new CohortEntry(_election!.Reign, _world.Checks.NextId());
+        _log = _log.Add(entry);
+        // As with early replies. Nobody is served before the reign's record is committed.
+        if (_leads!.Commit is not null && _leads.Lease.Holds(ClockUs)) { _world.Checks.OnTold(entry); }
         Sync();
     }
 
@@ -439,7 +442,7 @@ internal sealed class CohortNode
                     _world.Send(this, _world.Nodes.First(n => n.Name == lead.To), to => to.OnLead(lead.Lead));
                     break;
                 case ElectionEffect.Begin begin:
-                    Begin(begin.Reign);
+                    Begin(begin.Reign, begin.LosesNothing);
                     break;
                 case ElectionEffect.StepDown:
                     _world.Count("stepped down");
@@ -453,11 +456,11 @@ internal sealed class CohortNode
         return true;
     }
 
-    private void Begin(Reign reign)
+    private void Begin(Reign reign, bool losesNothing)
     {
         _world.Count("reigns");
         _reigns++;
-        _world.Checks.OnBegins(this, reign, _log.Entries.AsSpan(), Members);
+        _world.Checks.OnBegins(this, reign, _log.Entries.AsSpan(), Members, losesNothing);
         _leads = new(Name, reign, Members, _world.Options.LeaseUs, ClockUs, _world.Settings.Mutation);
         // Its record: durable at once, with all that lies before.
         _disk = _log = _log.Begin(new(_log.Lines.End.WorldLine, _log.Lines.End.Closed, _log.Lines.End.Offset) { Reign = reign });

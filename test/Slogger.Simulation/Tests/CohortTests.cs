@@ -32,11 +32,11 @@ public class CohortTests
     [InlineData((int)CohortMutation.GrantIgnored, "R5|R9", 2000)]
     [InlineData((int)CohortMutation.NoWaitAtStart, "R5|R9", 2000)]
     [InlineData((int)CohortMutation.NoDrift, "R9", 2000)]
-    [InlineData((int)CohortMutation.LeaseFromArrival, "R5", 4000)]
-    [InlineData((int)CohortMutation.LeaseOfOne, "R5", 4000)]
+    [InlineData((int)CohortMutation.LeaseFromArrival, "R5|R13", 4000)]
+    [InlineData((int)CohortMutation.LeaseOfOne, "R5|R13", 4000)]
     [InlineData((int)CohortMutation.OldLeaderObeyed, "R1|R2|R4", 2000)]
     [InlineData((int)CohortMutation.MinorityCounts, "R1|R2|R3", 2000)]
-    [InlineData((int)CohortMutation.GoesOnAfterLead, "R5|R1", 4000)]
+    [InlineData((int)CohortMutation.GoesOnAfterLead, "R5|R1|R13", 4000)]
     [InlineData((int)CohortMutation.NeverSilent, "R10", 2000)]
     [InlineData((int)CohortMutation.AckBeforeSync, "R1|R2|R3|R4", 2000)]
     [InlineData((int)CohortMutation.AppliesUncommitted, "R4", 2000)]
@@ -47,6 +47,7 @@ public class CohortTests
     [InlineData((int)CohortMutation.ChangesTwo, "R1|R2|R12", 2000)]
     [InlineData((int)CohortMutation.AnyLogIsHandedTo, "R1|R2|R4", 4000)]
     [InlineData((int)CohortMutation.MembersForgotten, "R1|R2|R12", 2000)]
+    [InlineData((int)CohortMutation.AlwaysSettled, "R13", 8000)]
     public void Rule_IsOff_IsCaught(int mutation, string by, int seeds)
     {
         for (int seed = 1; seed <= seeds; seed++)
