@@ -173,6 +173,19 @@ public sealed partial class VersionLog : IDisposable
     /// the boundary before it).</summary>
     public Boundary? DurableBoundary => _view.Durable.Last;
 
+    /// <summary>The end of the last version closed, durable or not.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public LogIndex ClosedEnd
+    {
+        get
+        {
+            lock (_gate)
+            {
+                return _line with { Offset = _last?.Offset ?? Head.Origin.Offset, Closed = _last?.Version ?? Head.FirstVersion.Previous };
+            }
+        }
+    }
+
     /// <summary>How far the log goes, durable or not.</summary>
     /// <exception cref="InvalidOperationException">The log is empty.</exception>
     public LogIndex End

@@ -67,6 +67,15 @@ internal sealed class CohortNodes : IDisposable
         }
     }
 
+    /// <summary>Stops all processes for a while, or has them go on.</summary>
+    public void Freeze(bool isFrozen)
+    {
+        foreach (int process in _stores.Concat(_processes.Select(p => p!.Pid)).Where(p => p != 0))
+        {
+            _ = Native.Kill(process, isFrozen ? Native.SigStop : Native.SigCont);
+        }
+    }
+
     /// <summary>Kills a node's Redis.</summary>
     public void KillStore(int node)
     {

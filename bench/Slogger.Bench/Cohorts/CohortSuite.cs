@@ -2,6 +2,7 @@
 // one process without a cohort, of the same build and options.
 using System.Diagnostics;
 using System.Globalization;
+using System.Net.Sockets;
 using Slogger.Bench.Cases;
 using Slogger.Bench.Host;
 using Slogger.Bench.Load;
@@ -24,6 +25,7 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
         Part("latency", Latency);
         Part("throughput", Throughput);
         Part("conditional", Conditional);
+        Part("wait", Wait);
 
         void Part(string name, Action<string> run)
         {
@@ -49,11 +51,11 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
         using var nodes = new CohortNodes(options, fleet, Path.Combine(directory, "trio"), Nodes, Arguments);
         Of("the leader's proxy and Redis (kill -9)", nodes.Kill, 200, 500);
         Of("the leader's Redis (kill -9)", nodes.KillStore, 50, null);
-        Of("by plan (slogger cohort lead)", _ => nodes.HandOver(), 50, null);
-        results.AddTable($"{Suite}: from the kill, or the start of the command, until another node has acknowledged a write; detection "
-            + $"included; {rounds} times each, {Rate:0} writes/s asked for, everything on {Environment.ProcessorCount} cores", lines);
+        Of("by plan (slogger cohort lead)", _ => nodes.HandOver(), 50, null, isPause: true);
+        results.AddTable($"{Suite}: from the kill, or by plan from the leader's last acknowledgement, until another node has acknowledged a "
+            + $"write; detection included; {rounds} times each, {Rate:0} writes/s asked for, everything on {Environment.ProcessorCount} cores", lines);
 
-        void Of(string what, Action<int> act, double median, double? p99)
+        void Of(string what, Action<int> act, double median, double? p99, bool isPause = false)
         {
             var took = new List<double>();
             var before = new List<double>();
@@ -70,7 +72,7 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
                 int leader = nodes.Leader();
                 load.Away(nodes.Port(leader));
                 act(leader);
-                took.Add(load.WaitMs(s_limit));
+                took.Add(load.WaitMs(s_limit, isPause));
                 refused += load.Refused;
             }
             Sorted all = new(took);
@@ -124,37 +126,65 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
     private void Throughput(string directory)
     {
         int rounds = options.Rounds ?? 3;
-        var lines = new List<string> { "| | one process: op/s | CPU us/op | cohort of 3: op/s | CPU us/op | op/s, ratio | CPU, ratio |",
-            "| --- | ---: | ---: | ---: | ---: | ---: | ---: |" };
+        var lines = new List<string> { "| | one process: op/s | CPU us/op | cohort of 3: op/s | CPU us/op | early replies: op/s | CPU us/op "
+            + "| cohort / one: op/s | CPU | early / one: op/s | CPU | committed / early: op/s | CPU |",
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |" };
         using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
         using var one = new CohortNodes(options, fleet, Path.Combine(directory, "of-1"), 1, Arguments);
         using var three = new CohortNodes(options, fleet, Path.Combine(directory, "of-3"), Nodes, Arguments);
+        using var early = new CohortNodes(options, fleet, Path.Combine(directory, "of-3-early"), Nodes, Arguments + " --replies early");
+        CohortNodes[] all = [one, three, early];
         foreach (string operation in options.Operations ?? ["SET", "GET"])
         {
             foreach (int pipeline in options.Pipelines ?? [1, 16, 64])
             {
                 var cell = new Cell(operation, 50, pipeline, 64);
-                List<(double Rate, double CpuUs)> single = [], cohort = [];
+                List<(double Rate, double CpuUs)>[] measured = [[], [], []];
                 for (int round = 0; round < rounds; round++)
                 {
-                    single.Add(Measure(one, cell));
-                    cohort.Add(Measure(three, cell));
+                    for (int i = 0; i < all.Length; i++) { measured[i].Add(Measure(all, i, cell)); }
                 }
-                double Of(List<(double Rate, double CpuUs)> all, Func<(double Rate, double CpuUs), double> what) =>
-                    Statistics.Median(all.Select(what));
-                (double rate1, double cpu1, double rate3, double cpu3) = (Of(single, s => s.Rate), Of(single, s => s.CpuUs), Of(cohort,
-                    s => s.Rate), Of(cohort, s => s.CpuUs));
-                lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {operation}, P={pipeline} | {rate1:0} | {cpu1:0.0} | {rate3:0} | "
-                    + $"{cpu3:0.0} | {rate3 / rate1:0.00} | {cpu3 / cpu1:0.00} |"));
+                double[] rate = [.. measured.Select(m => Statistics.Median(m.Select(r => r.Rate)))];
+                double[] cpu = [.. measured.Select(m => Statistics.Median(m.Select(r => r.CpuUs)))];
+                lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {operation}, P={pipeline} | {rate[0]:0} | {cpu[0]:0.0} | "
+                    + $"{rate[1]:0} | {cpu[1]:0.0} | {rate[2]:0} | {cpu[2]:0.0} | {rate[1] / rate[0]:0.00} | {cpu[1] / cpu[0]:0.00} | "
+                    + $"{rate[2] / rate[0]:0.00} | {cpu[2] / cpu[0]:0.00} | {rate[1] / rate[2]:0.00} | {cpu[1] / cpu[2]:0.00} |"));
                 Console.WriteLine("  " + lines[^1]);
-                // Three nodes share the cores of one: operations a second say little here.
-                results.Add(operation == "GET"
-                    ? Figure.AtLeast(Suite, $"strong reads beside one process, P={pipeline}", rate3 / rate1, "", 0.97)
-                    : Figure.Information(Suite, $"CPU of a write at three nodes beside one, P={pipeline}", cpu3 / cpu1, "",
-                        "three logs and stores do the work of one"));
+                Judge(operation, pipeline, rate, cpu);
             }
         }
         results.AddTable($"{Suite}: 50 clients, 64 B, {rounds} alternating rounds, medians; CPU of all proxies and stores", lines);
+    }
+
+    private void Judge(string operation, int pipeline, double[] rate, double[] cpu)
+    {
+        string at = $"P={pipeline}";
+        if (operation == "GET")
+        {
+            results.Add(Figure.AtLeast(Suite, $"strong reads beside one process, {at}", rate[1] / rate[0], "", 0.97));
+            return;
+        }
+        // Three nodes share the cores of one: operations a second say little here.
+        results.Add(Figure.Information(Suite, $"CPU of a write at three nodes beside one, {at}", cpu[1] / cpu[0], "",
+            "three logs and stores do the work of one"));
+        results.Add(Figure.AtLeast(Suite, $"early replies beside one process, {at}", rate[2] / rate[0], "", 0.9));
+        results.Add(Figure.AtLeast(Suite, $"committed replies beside early ones, {at}", rate[1] / rate[2], "", 0.9));
+    }
+
+    // The others do not share the cores meanwhile.
+    private (double Rate, double CpuUs) Measure(CohortNodes[] all, int which, Cell cell)
+    {
+        CohortNodes[] others = [.. all.Where((_, i) => i != which)];
+        foreach (CohortNodes other in others) { other.Freeze(true); }
+        try
+        {
+            all[which].Settle();
+            return Measure(all[which], cell);
+        }
+        finally
+        {
+            foreach (CohortNodes other in others) { other.Freeze(false); }
+        }
     }
 
     private (double Rate, double CpuUs) Measure(CohortNodes nodes, Cell cell)
@@ -198,20 +228,84 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
                 version = reply[1]!.ToString()!;
             }));
         }
-        Sorted set = new(sets.Skip(times / 5)), put = new(puts.Skip(times / 5));
-        results.AddTable($"{Suite}: one client, one after the other, {times} times each",
+        (double set, double put) = Compare("SET", sets, "DPR.CPUT", puts);
+        results.Add(Figure.AtMost(Suite, "a conditional put beside SET, both committed, p50", put / set, "", 1.1));
+    }
+
+    // ---- Beside what Redis has for it ----
+
+    private void Wait(string directory)
+    {
+        int times = (int)(Seconds * 200);
+        using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
+        using var nodes = new CohortNodes(options, fleet, Path.Combine(directory, "trio"), Nodes, Arguments);
+        List<ManagedProcess> redis = [];
+        int primary = fleet.NextPort();
+        try
+        {
+            for (int i = 0; i < Nodes; i++)
+            {
+                redis.Add(fleet.LaunchRedis($"redis-{i}", i == 0 ? primary : fleet.NextPort(), Path.Combine(directory, $"redis-{i}"),
+                    ["--appendonly", "yes", "--appendfsync", "always", .. i == 0 ? (string[])[]
+                        : ["--replicaof", "127.0.0.1", primary.ToString(CultureInfo.InvariantCulture)]]));
+            }
+            using RespClient plain = Ready(primary), client = new(nodes.Port(nodes.Leader()), s_limit);
+            List<double> sets = [], waits = [];
+            for (int i = 0; i < times; i++)
+            {
+                sets.Add(Took(() => client.Call("SET", "s", "v")));
+                waits.Add(Took(() =>
+                {
+                    plain.Call("SET", "s", "v");
+                    if (plain.Integer("WAIT", "1", "1000") < 1) { throw new BenchException("WAIT 1: no replica has it"); }
+                }));
+            }
+            (double set, double wait) = Compare("SET at a cohort", sets, "SET and WAIT 1, appendfsync always", waits);
+            results.Add(Figure.AtMost(Suite, "a committed SET beside SET and WAIT 1 with appendfsync always, p50", set / wait, "", 1));
+        }
+        finally
+        {
+            foreach (ManagedProcess process in redis) { process.Kill(); }
+        }
+    }
+
+    // Both of its replicas are there.
+    private static RespClient Ready(int primary)
+    {
+        for (DateTime end = DateTime.UtcNow + s_limit; ; Thread.Sleep(20))
+        {
+            RespClient? client = null;
+            try
+            {
+                client = new RespClient(primary, s_limit);
+                if (client.Integer("WAIT", "2", "100") == 2) { return client; }
+            }
+            catch (Exception e) when (e is IOException or SocketException or BenchException && DateTime.UtcNow < end)
+            {
+                // It starts.
+            }
+            client?.Dispose();
+            if (DateTime.UtcNow > end) { throw new BenchException("the replicas of Redis do not come"); }
+        }
+    }
+
+    // One client, one after the other; the medians.
+    private (double A, double B) Compare(string a, List<double> tookA, string b, List<double> tookB)
+    {
+        Sorted first = new(tookA.Skip(tookA.Count / 5)), second = new(tookB.Skip(tookB.Count / 5));
+        results.AddTable($"{Suite}: one client, in turn, {tookA.Count} times each",
         [
             "| | p50 ms | p99 |", "| --- | ---: | ---: |",
-            string.Create(CultureInfo.InvariantCulture, $"| SET | {set.At(0.5):0.00} | {set.At(0.99):0.00} |"),
-            string.Create(CultureInfo.InvariantCulture, $"| DPR.CPUT | {put.At(0.5):0.00} | {put.At(0.99):0.00} |"),
+            string.Create(CultureInfo.InvariantCulture, $"| {a} | {first.At(0.5):0.00} | {first.At(0.99):0.00} |"),
+            string.Create(CultureInfo.InvariantCulture, $"| {b} | {second.At(0.5):0.00} | {second.At(0.99):0.00} |"),
         ]);
-        results.Add(Figure.AtMost(Suite, "a conditional put beside SET, both committed, p50", put.At(0.5) / set.At(0.5), "", 1.1));
+        return (first.At(0.5), second.At(0.5));
+    }
 
-        static double Took(Action act)
-        {
-            long began = Stopwatch.GetTimestamp();
-            act();
-            return Stopwatch.GetElapsedTime(began).TotalMilliseconds;
-        }
+    private static double Took(Action act)
+    {
+        long began = Stopwatch.GetTimestamp();
+        act();
+        return Stopwatch.GetElapsedTime(began).TotalMilliseconds;
     }
 }

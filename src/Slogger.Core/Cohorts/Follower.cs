@@ -1,8 +1,9 @@
 // The follower's half of a cohort's replication: what goes into its log, what it tells the leader, and how far its store may go.
 //
 // What Receiver does for another site this does for the same shard, under other rules:
-// - A piece is appended at once, and made durable at once. So the leader's disk and this one work at the same time, and what a majority has
-//   counts (CommitRule). A log may so hold what no majority ever had. The next leader has that made void (Rewind).
+// - A piece is appended at once, and made durable as soon as a version has ended in it: nothing else counts. So the leader's disk and this
+//   one work at the same time, and what a majority has counts (CommitRule). A log may so hold what no majority ever had. The next leader has
+//   that made void (Rewind).
 // - A log takes a line's beginning only when it has all that lies below it. Else a short log of a newer line would win an election
 //   against a long one that holds what was committed.
 // - The store goes to what is committed, and to nothing else. So nothing that it has executed is ever void (R4). Among several shards a
@@ -66,7 +67,8 @@ public sealed class Follower : ICopyReceiver
     private bool _isWelcoming;         // nothing has come since it said where it is
     private bool _isRewinding;
     private LogIndex _received;
-    private LogIndex _durable;
+    private LogIndex _durable;         // the last version that is
+    private LogIndex _synced;          // what the last sync was for
     private LogIndex _commit;          // that it knows of
     private WorldPoint _cut;           // the newest that it knows of
     private WorldPoint _applyTo;
@@ -82,7 +84,7 @@ public sealed class Follower : ICopyReceiver
     internal Follower(FollowerStart start, CohortMutation mutation)
     {
         (_start, _mutation, _lines, _applyTo) = (start, mutation, start.Lines, start.Applied);
-        if (start.Lines is { } lines) { _received = _durable = lines.End; }
+        if (start.Lines is { } lines) { _received = _durable = _synced = lines.End; }
         if (!HasLog) { _seeding = new(start.Generation, start.Copy, start.BadCopy, start.CopySyncBytes, ShipMutation.None); }
     }
 
@@ -132,7 +134,7 @@ public sealed class Follower : ICopyReceiver
     /// <param name="effects">Receives what is to be done.</param>
     public void Rewound(LogLines lines, List<ReceiverEffect> effects)
     {
-        (_lines, _received, _durable, _isRewinding) = (lines, lines.End, lines.End, false);
+        (_lines, _received, _durable, _synced, _isRewinding) = (lines, lines.End, lines.End, lines.End, false);
         effects.Add(Say(ShipReplyKind.Welcome));
     }
 
@@ -213,7 +215,7 @@ public sealed class Follower : ICopyReceiver
             _received = piece.To;
             effects.Add(new ReceiverEffect.Append(piece));
             // It was durable when it was appended.
-            if (piece.IsBranch) { _durable = piece.To; }
+            if (piece.IsBranch) { _durable = _synced = piece.To; }
         }
         _commit = LogIndex.Max(_commit, piece.Durable);
         if (piece.Cut > _cut) { _cut = piece.Cut; }
@@ -222,6 +224,8 @@ public sealed class Follower : ICopyReceiver
         ApplyIfDue(effects);
         SyncIfDue(effects);
         bool isMissed = piece.IsHeartbeat ? piece.From > _received : !isNext && piece.To > _received;
+        // What is being made durable is acknowledged when it is.
+        if (isNext && !piece.IsHeartbeat && _isSyncing) { return; }
         effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
     }
 
@@ -245,8 +249,8 @@ public sealed class Follower : ICopyReceiver
 
     private void SyncIfDue(List<ReceiverEffect> effects)
     {
-        if (_isSyncing || _isRewinding || _received == _durable) { return; }
-        _isSyncing = true;
+        if (_isSyncing || _isRewinding || _received.Point == _synced.Point) { return; }
+        (_isSyncing, _synced) = (true, _received);
         effects.Add(new ReceiverEffect.Sync(new(_received, default, _current, _echoUs)));
     }
 

@@ -371,7 +371,7 @@ public sealed class Shipper
         // Idle shards speak too: the watermark is the least of what is known of all streams. What is durable here is news only with a cut:
         // until then the receiver could not count it, and it takes in both at once.
         bool isNews = Cut > _cutSent || (_owesDurable && Confirm() >= _cutSent.Version)
-            || (_options.TellsDurable && Durable > _durableSent);
+            || (Durable > _durableSent && nowUs - _sentUs >= _options.DurableUs);
         if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
     }
 

@@ -30,9 +30,9 @@ public sealed record ShipperOptions
     /// connection live. Microseconds. Default 50 ms. A cut that moves goes at once.</summary>
     public long HeartbeatUs { get; init; } = 50_000;
 
-    /// <summary>Whether that more is durable goes at once, with or without more of the log: to a follower of a cohort, whose store goes
-    /// that far. Default: no.</summary>
-    public bool TellsDurable { get; init; }
+    /// <summary>After so long without a message an empty one goes if more is durable: to a follower of a cohort, whose store goes that far.
+    /// Microseconds. Default: with a cut or a heartbeat only.</summary>
+    public long DurableUs { get; init; } = long.MaxValue;
 
     /// <summary>So much of the log may be kept for the backup, in bytes. Default 4 GB.</summary>
     public long BudgetBytes { get; init; } = 4L << 30;

@@ -57,7 +57,11 @@ internal static class CohortOptionsReader
             reader.Fail("strong-reads", "has quorum, which waits for a majority, and --replies early waits for nobody",
                 "remove one of them");
         }
-        if (options.Joins) { reader.Fail("join", "is not for a shard with --cohort yet", "remove it"); }
+        if (options.Joins)
+        {
+            reader.Fail("join", "is not for a shard with --cohort", "have the shard join as a process alone, then start that with --node and "
+                + "--cohort in place of --join, and the other nodes");
+        }
         if (!reader.IsGiven("metadata"))
         {
             reader.Errors.Add(new OptionError("a cohort's nodes share their metadata, and none is given", "",

@@ -236,7 +236,7 @@ internal sealed class CohortLead : ICohortLead
     private sealed class Target(ServeOptions options, NodeName node, IShipConnector connector, VersionLog log, BackupSeeding seeding,
         CohortLead lead, IShippingShard shard, ILogger report) : IShipperListener
     {
-        private static readonly ShipperOptions Bounds = new() { HeartbeatUs = 20_000, TellsDurable = true, AtBudget = BudgetChoice.Detach };
+        private static readonly ShipperOptions Bounds = new() { HeartbeatUs = 20_000, DurableUs = 2_000, AtBudget = BudgetChoice.Detach };
         private volatile ShardShipper? _shipper;
         private long _repliedUs = -1;
         private long _heardUs;                      // by the follower's clock
@@ -282,6 +282,9 @@ internal sealed class CohortLead : ICohortLead
         bool IShipperListener.IsFollower => true;
 
         WorldPoint IShipperListener.RecordedCut => shard.RecordedCut;
+
+        // Only versions that have ended count: a message for each is enough.
+        LogIndex IShipperListener.Ready(VersionLog of) => of.ClosedEnd;
 
         LogIndex IShipperListener.Durable(VersionLog of) => lead.Commit ?? default;
 

@@ -174,7 +174,6 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             return;
         }
         _shipping?.Wake();
-        _lead?.Wake();
         _keys.OnBytes(bytes, startOffset, _link!.CommandEnd, _link.Database);
         Moves.OnBytes(bytes, endsCommand: startOffset + bytes.Length <= _link.CommandEnd);
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
@@ -247,7 +246,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
                 else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
             }
             _shipping?.Wake();
-            _lead?.Wake();
+            // Empty versions have time.
+            if (effect.Kind == ShardEffectKind.AppendBoundary) { _lead?.Wake(); }
         }
         catch (LogIOException e)
         {

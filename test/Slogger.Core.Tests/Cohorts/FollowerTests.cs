@@ -47,16 +47,36 @@ public class FollowerTests
     private static ShipReply Reply(List<ReceiverEffect> effects) => effects.OfType<ReceiverEffect.Reply>().Last().Message;
 
     [Fact]
-    public void Piece_IsAppendedAtOnce_AndDurableWhenItIsSynced()
+    public void Piece_IsAppendedAtOnce_AndAcknowledgedWhenItIsDurable()
     {
         Follower follower = Greeted(out List<ReceiverEffect> effects);
         ShipRequest.Piece piece = Piece(At(1, 10), At(1, 15));
+        effects.Clear();
         follower.Received(piece, effects);
-        Assert.Contains(new ReceiverEffect.Append(piece), effects);
-        Assert.Equal((At(1, 15), At(1, 10)), (Reply(effects).Received, Reply(effects).Durable));
-        Assert.Contains(effects, e => e is ReceiverEffect.Sync { Ticket.Log: var log } && log == At(1, 15));
+        Assert.Equal(new ReceiverEffect.Append(piece), effects[0]);
+        Assert.True(effects is [_, ReceiverEffect.Sync { Ticket.Log: var log }] && log == At(1, 15));
         effects.Clear();
         follower.Synced(At(1, 15), effects);
+        Assert.Equal((At(1, 15), At(1, 15)), (Reply(effects).Received, Reply(effects).Durable));
+    }
+
+    // Only a version that has ended counts: until then there is nothing to be made durable, however often that is looked at.
+    [Fact]
+    public void Piece_EndsNoVersion_IsNotSynced()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        LogIndex part = At(1, 10) with { Offset = 13 };
+        follower.Received(Piece(At(1, 10), part), effects);
+        Assert.DoesNotContain(effects, e => e is ReceiverEffect.Sync);
+        Assert.Equal(part, Reply(effects).Received);
+        effects.Clear();
+        follower.Synced(At(1, 10), effects);
+        Assert.DoesNotContain(effects, e => e is ReceiverEffect.Sync);
+        follower.Received(Piece(part, At(1, 15)), effects);
+        Assert.Contains(effects, e => e is ReceiverEffect.Sync);
+        effects.Clear();
+        follower.Synced(At(1, 15), effects);
+        Assert.DoesNotContain(effects, e => e is ReceiverEffect.Sync);
         Assert.Equal(At(1, 15), Reply(effects).Durable);
     }
 
@@ -203,6 +223,7 @@ public class FollowerTests
         Follower follower = Greeted(out List<ReceiverEffect> effects);
         follower.Learns = true;
         follower.Received(Piece(At(1, 10), At(1, 12)), effects);
+        follower.Synced(At(1, 12), effects);
         Assert.True(Reply(effects).Learns);
         Assert.DoesNotContain(effects, e => e is ReceiverEffect.Learned);
         follower.Received(Piece(At(1, 12), At(1, 12)) with { Admits = true }, effects);

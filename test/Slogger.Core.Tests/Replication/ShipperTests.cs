@@ -119,6 +119,19 @@ public class ShipperTests
         Assert.Equal(["1:3@30 1:4@40", "1:4@40 1:4@46"], Pieces(shipper, 1));
     }
 
+    // A follower's store goes as far as its leader has said that a majority is: that goes with the next piece, or soon by itself.
+    [Fact]
+    public void MoreIsDurable_GoesWithThePiece_OrAfterAWhile()
+    {
+        Shipper shipper = Welcomed("1:3@30", "1:3@30", Options with { DurableUs = 20 });
+        shipper.Appended(Index("1:4@40"));
+        Assert.Equal(Index("1:3@30"), Assert.Single(Sent(shipper, 1)).Durable);
+        shipper.Synced(Index("1:4@40"));
+        Assert.Empty(Sent(shipper, 20));
+        Assert.Equal(Index("1:4@40"), Assert.Single(Sent(shipper, 21)).Durable);
+        Assert.Empty(Sent(shipper, 41));
+    }
+
     // Else the receiver would hold the cut only with the next one, or the next sign of life.
     [Fact]
     public void Cut_OfWhatTheReceiverCannotTakeInYet_ThatItCanIsNews()

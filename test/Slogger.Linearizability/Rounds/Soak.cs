@@ -23,6 +23,9 @@ internal sealed class Soak(CohortSystem system, Network network)
     private const double MayGrow = 1.2;
     private const long MayGrowKb = 20_000, MayGrowFiles = 20;
 
+    // As a checksum's refusal says it.
+    private const string Damaged = "what came is not what was sent";
+
     // None ends a proxy.
     private static readonly FaultKind[] s_faults =
         [FaultKind.Pause, FaultKind.CutOneWay, FaultKind.CutLink, FaultKind.CutFromNodes, FaultKind.CutFromAll];
@@ -30,6 +33,7 @@ internal sealed class Soak(CohortSystem system, Network network)
     private readonly Random _random = new(1);
     private readonly long _start = Stopwatch.GetTimestamp();
     private readonly List<string> _lost = [];
+    private readonly HashSet<string> _errors = [];      // what processes have said
     private long _acknowledged, _lastUs, _longestUs;
     private int _reconnected;
 
@@ -66,11 +70,23 @@ internal sealed class Soak(CohortSystem system, Network network)
                 || h.Threads > before.Threads + MayGrowFiles))];
         foreach (Held h in grown) { Console.WriteLine($"  grew: {h} after {early[h.Process]}"); }
         foreach (string lost in _lost) { Console.WriteLine($"  LOST: {lost}"); }
+        Listen();
+        bool isDamaged = _errors.Any(e => e.Contains(Damaged, StringComparison.Ordinal));
         Console.WriteLine(string.Create(CultureInfo.InvariantCulture, $"""
             {length.TotalMinutes:0} minutes: {_acknowledged} writes acknowledged, {_lost.Count} lost; {string.Join(", ",
             done.Select(d => $"{d.Value} x {d.Key}"))}; {early.Count - grown.Length} of {early.Count} processes hold what they held
             """));
-        return _lost.Count == 0 && grown.Length == 0 && early.Count > 0;
+        return _lost.Count == 0 && grown.Length == 0 && early.Count > 0 && !isDamaged;
+    }
+
+    // What processes call an error, and messages that were damaged on their way.
+    private void Listen()
+    {
+        foreach (string line in system.Logs().Split('\n'))
+        {
+            bool isOne = line.Contains(" error ", StringComparison.Ordinal) || line.Contains(Damaged, StringComparison.Ordinal);
+            if (isOne && _errors.Add(line)) { Console.WriteLine($"  said: {line}"); }
+        }
     }
 
     // What is done in turn. Two are of no round: the leader's Redis alone, and a hand-over by plan.
@@ -171,6 +187,7 @@ internal sealed class Soak(CohortSystem system, Network network)
 
     private void Tell(Held[] held)
     {
+        Listen();
         string holds = string.Join("; ", held.Select(h => $"{h.Name} {h.Kb / 1024} MB {h.Threads} threads {h.Files} files"));
         Console.WriteLine(string.Create(CultureInfo.InvariantCulture, $"""
             {Stopwatch.GetElapsedTime(_start).TotalMinutes:0} min: {Interlocked.Read(ref _acknowledged)} acknowledged, {_lost.Count} lost, {

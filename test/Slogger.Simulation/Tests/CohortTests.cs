@@ -26,7 +26,7 @@ public class CohortTests
     // switched off in the model (SpinTests, OldReignCounts).
     [Theory]
     [InlineData((int)CohortMutation.PromiseIgnored, "R1|R2", 2000)]
-    [InlineData((int)CohortMutation.PromiseNotDurable, "R1|R2", 2000)]
+    [InlineData((int)CohortMutation.PromiseNotDurable, "R1|R2|R10", 2000)]
     [InlineData((int)CohortMutation.AnyLogWins, "R1|R2", 2000)]
     [InlineData((int)CohortMutation.LongestLogWins, "R1|R2|R4", 2000)]
     [InlineData((int)CohortMutation.GrantIgnored, "R5|R9", 2000)]
