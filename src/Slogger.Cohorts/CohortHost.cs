@@ -1,13 +1,9 @@
 // The entry point of `slogger serve` with --cohort: the process of one node. A shard lives from when it follows until its node has led and
 // does so no more. Then another one begins, with the same Redis.
-using Slogger.Grpc.Server;
-using Slogger.Log;
-using Slogger.Metadata;
-using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
+using Slogger.Faster;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
-using Slogger.Redis.Connections;
 using Slogger.Replication.Following;
 using Slogger.Sites;
 using Slogger.Sites.Access;
@@ -33,9 +29,7 @@ internal static class CohortHost
         }
         // Nothing is compiled for the first time when a takeover waits for it.
         using var preparing = new CancellationTokenSource();
-        Task ready = Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(CohortHost).Assembly, typeof(PrimaryHost).Assembly,
-            typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(Election).Assembly,
-            typeof(RedisEndpoint).Assembly], preparing.Token);
+        Task ready = Readiness.PrepareAsync(typeof(CohortHost).Assembly, but: typeof(FasterStore).Assembly, preparing.Token);
         using var ways = new ShipWays(options, credentials);
         int takeovers = 0;
         Reign highest = Reign.None;

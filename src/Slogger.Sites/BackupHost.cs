@@ -37,10 +37,8 @@ internal static class BackupHost
         (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
         if (failed is not null) { return failed; }
         Task ready = !options.Site.Rehearses ? Task.CompletedTask
-            : s_ready ??= Readiness.PrepareAsync(
-            [typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly,
-                typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly,
-                    options.Commit == CommitMode.Faster ? typeof(FasterStore).Assembly : typeof(RedisEndpoint).Assembly]);
+            : s_ready ??= Readiness.PrepareAsync(typeof(BackupHost).Assembly,
+                but: options.Commit == CommitMode.Faster ? null : typeof(FasterStore).Assembly);
         await using Rehearsal? rehearsal = options.Site.Rehearses && options.RedisServerPath is not null ? new(options, ready, log) : null;
         await using var intake = new StreamIntake(options, credentials, server!, log, rehearsal);
         using var ways = new ShipWays(options, credentials);

@@ -16,7 +16,8 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
     private const string Suite = "cohort";
     private const int Nodes = 3, Attempts = 5;
     private const double Rate = 20_000;
-    private static readonly TimeSpan s_limit = TimeSpan.FromSeconds(30), s_calm = TimeSpan.FromSeconds(2);
+    private static readonly TimeSpan s_limit = TimeSpan.FromSeconds(30), s_calm = TimeSpan.FromSeconds(2),
+        s_warm = TimeSpan.FromSeconds(10);
     private readonly NoiseMeter _noise = new(options.NoiseCores, options.QuietPatience);
 
     public void Run()
@@ -95,6 +96,7 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
         foreach (int count in (int[])[1, Nodes])
         {
             using var nodes = new CohortNodes(options, fleet, Path.Combine(directory, $"of-{count}"), count, Arguments);
+            nodes.WarmUp(s_warm);
             int port = nodes.Port(count == 1 ? 0 : nodes.Leader());
             foreach (double rate in (double[])[200, 5_000])
             {
@@ -134,6 +136,7 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
         using var three = new CohortNodes(options, fleet, Path.Combine(directory, "of-3"), Nodes, Arguments);
         using var early = new CohortNodes(options, fleet, Path.Combine(directory, "of-3-early"), Nodes, Arguments + " --replies early");
         CohortNodes[] all = [one, three, early];
+        foreach (CohortNodes nodes in all) { nodes.WarmUp(s_warm); }
         foreach (string operation in options.Operations ?? ["SET", "GET"])
         {
             foreach (int pipeline in options.Pipelines ?? [1, 16, 64])
@@ -215,6 +218,7 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
         int times = (int)(Seconds * 200);
         using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
         using var nodes = new CohortNodes(options, fleet, Path.Combine(directory, "trio"), Nodes, Arguments);
+        nodes.WarmUp(s_warm);
         using var client = new RespClient(nodes.Port(nodes.Leader()), s_limit);
         string version = ((object?[])((object?[])client.Call("DPR.GETV", "c")!)[0]!)[1]!.ToString()!;
         List<double> sets = [], puts = [];
@@ -239,6 +243,7 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
         int times = (int)(Seconds * 200);
         using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
         using var nodes = new CohortNodes(options, fleet, Path.Combine(directory, "trio"), Nodes, Arguments);
+        nodes.WarmUp(s_warm);
         List<ManagedProcess> redis = [];
         int primary = fleet.NextPort();
         try

@@ -14,15 +14,18 @@ internal static class Readiness
     private const BindingFlags All =
         BindingFlags.DeclaredOnly | BindingFlags.Instance | BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic;
 
-    /// <summary>Begins to compile all methods of some assemblies, and what the framework makes for them. Completes when that is
-    /// done, or given up.</summary>
-    public static Task PrepareAsync(IReadOnlyList<Assembly> assemblies, CancellationToken stop = default)
+    /// <summary>Begins to compile all methods of this program, and what the framework makes for them. Completes when that is done, or
+    /// given up.</summary>
+    /// <param name="program">The assembly that uses all others.</param>
+    /// <param name="but">One that is not needed; null: all are.</param>
+    /// <param name="stop">Gives up.</param>
+    public static Task PrepareAsync(Assembly program, Assembly? but, CancellationToken stop = default)
     {
         var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         var thread = new Thread(() =>
         {
             Niceness.PutThreadBehind();
-            foreach (Type type in assemblies.SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters))
+            foreach (Type type in WithWhatItUses(program, but).SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters))
             {
                 if (stop.IsCancellationRequested) { break; }
                 PrepareAll(type);
@@ -33,6 +36,22 @@ internal static class Readiness
         { Name = "readiness", IsBackground = true };
         thread.Start();
         return done.Task;
+    }
+
+    // Of what is not ours gRPC alone is in the way of a failover, and not compiled yet.
+    private static List<Assembly> WithWhatItUses(Assembly program, Assembly? but)
+    {
+        List<Assembly> all = [program];
+        for (int i = 0; i < all.Count; i++)
+        {
+            foreach (AssemblyName name in all[i].GetReferencedAssemblies())
+            {
+                bool isWanted = name.Name!.StartsWith("Slogger.", StringComparison.Ordinal)
+                    || name.Name.StartsWith("Grpc.", StringComparison.Ordinal);
+                if (isWanted && Assembly.Load(name) is var used && used != but && !all.Contains(used)) { all.Add(used); }
+            }
+        }
+        return all;
     }
 
     private static void PrepareAll(Type type)
