@@ -1,7 +1,6 @@
 // The entry point of `slogger serve` with --cohort: the process of one node. A shard lives from when it follows until its node has led and
 // does so no more. Then another one begins, with the same Redis.
 using Slogger.Core.Identities;
-using Slogger.Faster;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Replication.Following;
@@ -29,7 +28,7 @@ internal static class CohortHost
         }
         // Nothing is compiled for the first time when a takeover waits for it.
         using var preparing = new CancellationTokenSource();
-        Task ready = Readiness.PrepareAsync(typeof(CohortHost).Assembly, but: typeof(FasterStore).Assembly, preparing.Token);
+        Task ready = Readiness.PrepareAsync(typeof(CohortHost).Assembly, isEmbedded: false, preparing.Token);
         using var ways = new ShipWays(options, credentials);
         int takeovers = 0;
         Reign highest = Reign.None;

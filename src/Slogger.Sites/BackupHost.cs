@@ -2,14 +2,9 @@
 // has its store follow, serves reads; and when its site has taken over it goes on as the shard of a primary, in the same process, with the
 // same log, store and connections.
 using Slogger.Core.Shards;
-using Slogger.Core.Sites;
-using Slogger.Faster;
 using Slogger.Grpc.Server;
-using Slogger.Log;
-using Slogger.Metadata;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
-using Slogger.Redis.Connections;
 using Slogger.Replication.Following;
 using Slogger.Sites.Access;
 using Slogger.Sites.Backup;
@@ -37,8 +32,7 @@ internal static class BackupHost
         (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
         if (failed is not null) { return failed; }
         Task ready = !options.Site.Rehearses ? Task.CompletedTask
-            : s_ready ??= Readiness.PrepareAsync(typeof(BackupHost).Assembly,
-                but: options.Commit == CommitMode.Faster ? null : typeof(FasterStore).Assembly);
+            : s_ready ??= Readiness.PrepareAsync(typeof(BackupHost).Assembly, isEmbedded: options.Commit == CommitMode.Faster);
         await using Rehearsal? rehearsal = options.Site.Rehearses && options.RedisServerPath is not null ? new(options, ready, log) : null;
         await using var intake = new StreamIntake(options, credentials, server!, log, rehearsal);
         using var ways = new ShipWays(options, credentials);

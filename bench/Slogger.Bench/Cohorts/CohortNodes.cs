@@ -115,7 +115,8 @@ internal sealed class CohortNodes : IDisposable
     /// <summary>Asks another node to lead, as people do. The command's start is not to be in the way, as from another machine.</summary>
     public void HandOver()
     {
-        (string output, string errors, int exit) = ManagedProcess.Run(["nice", "-n", "19", .. _options.ProxyProgram, "cohort", "lead", "--cohort", Members], null, s_limit);
+        (string output, string errors, int exit) = ManagedProcess.Run(
+            ["nice", "-n", "19", .. _options.ProxyProgram, "cohort", "lead", "--cohort", Members], null, s_limit);
         if (exit != 0) { throw new BenchException($"slogger cohort lead ended with {exit}:\n{output}{errors}"); }
     }
 

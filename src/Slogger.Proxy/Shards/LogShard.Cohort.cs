@@ -6,12 +6,12 @@ using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
-using Slogger.Log;
 using Slogger.Log.Format;
+using Slogger.Log;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Ports;
-using Slogger.Proxy.Cluster;
 
 namespace Slogger.Proxy.Shards;
 

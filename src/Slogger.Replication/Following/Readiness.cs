@@ -5,6 +5,7 @@
 // once for each. A rehearsal does not reach that everywhere, since what is awaited may have come already.
 using System.Reflection;
 using System.Runtime.CompilerServices;
+using Slogger.Faster;
 
 namespace Slogger.Replication.Following;
 
@@ -17,15 +18,15 @@ internal static class Readiness
     /// <summary>Begins to compile all methods of this program, and what the framework makes for them. Completes when that is done, or
     /// given up.</summary>
     /// <param name="program">The assembly that uses all others.</param>
-    /// <param name="but">One that is not needed; null: all are.</param>
+    /// <param name="isEmbedded">Whether the embedded store is needed.</param>
     /// <param name="stop">Gives up.</param>
-    public static Task PrepareAsync(Assembly program, Assembly? but, CancellationToken stop = default)
+    public static Task PrepareAsync(Assembly program, bool isEmbedded, CancellationToken stop = default)
     {
         var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         var thread = new Thread(() =>
         {
             Niceness.PutThreadBehind();
-            foreach (Type type in WithWhatItUses(program, but).SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters))
+            foreach (Type type in WithWhatItUses(program, isEmbedded).SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters))
             {
                 if (stop.IsCancellationRequested) { break; }
                 PrepareAll(type);
@@ -39,8 +40,9 @@ internal static class Readiness
     }
 
     // Of what is not ours gRPC alone is in the way of a failover, and not compiled yet.
-    private static List<Assembly> WithWhatItUses(Assembly program, Assembly? but)
+    private static List<Assembly> WithWhatItUses(Assembly program, bool isEmbedded)
     {
+        Assembly? but = isEmbedded ? null : typeof(FasterStore).Assembly;
         List<Assembly> all = [program];
         for (int i = 0; i < all.Count; i++)
         {

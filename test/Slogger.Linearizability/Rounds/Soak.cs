@@ -84,7 +84,7 @@ internal sealed class Soak(CohortSystem system, Network network)
     {
         foreach (string line in system.Logs().Split('\n'))
         {
-            bool isOne = line.Contains(" error ", StringComparison.Ordinal) || line.Contains(Damaged, StringComparison.Ordinal);
+            bool isOne = line.Contains("Z error ", StringComparison.Ordinal) || line.Contains(Damaged, StringComparison.Ordinal);
             if (isOne && _errors.Add(line)) { Console.WriteLine($"  said: {line}"); }
         }
     }
