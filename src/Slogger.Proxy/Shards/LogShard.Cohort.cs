@@ -6,8 +6,8 @@ using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
-using Slogger.Log.Format;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
@@ -17,7 +17,8 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard : ICohortShard, ICohortPort
 {
-    private static readonly TimeSpan HoldLimit = TimeSpan.FromSeconds(1);
+    // Clients wait no longer for a hand-over: it is called off.
+    private static readonly TimeSpan HoldLimit = TimeSpan.FromSeconds(3);
     private volatile CohortLead? _lead;
     private volatile bool _isHandingOver;
 
@@ -84,10 +85,9 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
         if (Lifetime.IsStopping) { return Versions.Stopped.IsCompletedSuccessfully; }
         if (!IsOpen || HasFailed) { return false; }
         _isHandingOver = true;
-        TimeSpan limit = HoldLimit + (2 * TimeSpan.FromMicroseconds(Seat.Grid.Stretches[^1].IntervalUs));
         long began = Stopwatch.GetTimestamp();
-        if (await Access.AwaitForwardedAsync(limit, stop).ConfigureAwait(false) is not { } last) { return false; }
-        while (Stopwatch.GetElapsedTime(began) < limit)
+        if (await Access.AwaitForwardedAsync(HoldLimit, stop).ConfigureAwait(false) is not { } last) { return false; }
+        while (Stopwatch.GetElapsedTime(began) < HoldLimit)
         {
             lock (Versions.Lock)
             {
