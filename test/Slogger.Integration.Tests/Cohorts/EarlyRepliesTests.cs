@@ -83,13 +83,8 @@ public sealed class EarlyRepliesTests(ITestOutputHelper output)
     {
         using var workspace = new Workspace();
         await using var nodes = new CohortNodes(workspace) { OptionsOf = _ => ["--replies", "early", "--shards", "2", "--shard", "0"] };
-        string data = workspace.File("alone");
-        int port = Workspace.FreePort();
-        using ProxyProcess alone = ProxyProcess.Launch(port,
-        [
-            "--redis-server", RedisProcess.Executable, "--data", data, "--metadata", nodes.Metadata, "--cluster", CohortNodes.Cluster,
-            "--shards", "2", "--shard", "1",
-        ]);
+        await using var other = new OtherShard(workspace, nodes);
+        ProxyProcess alone = other.Process;
         try
         {
             await nodes.StartAsync();
@@ -144,11 +139,6 @@ public sealed class EarlyRepliesTests(ITestOutputHelper output)
             output.WriteLine(alone.Tail());
             output.WriteLine(nodes.Tail());
             throw;
-        }
-        finally
-        {
-            alone.KillHard();
-            await SupervisedRedis.KillAsync(data);
         }
     }
 

@@ -21,19 +21,14 @@ public sealed class SeveralShardsTests(ITestOutputHelper output)
         {
             OptionsOf = _ => ["--shards", "2", "--shard", "0", "--reads-stale-max", "10s"],
         };
-        string data = workspace.File("alone");
-        int port = Workspace.FreePort();
-        using ProxyProcess alone = ProxyProcess.Launch(port,
-        [
-            "--redis-server", RedisProcess.Executable, "--data", data, "--metadata", nodes.Metadata, "--cluster", CohortNodes.Cluster,
-            "--shards", "2", "--shard", "1",
-        ]);
+        await using var other = new OtherShard(workspace, nodes);
+        ProxyProcess alone = other.Process;
         try
         {
             await nodes.StartAsync();
             await alone.ReadyAsync();
             await ATakeoverAsync(nodes, alone);
-            await ALossOfTheOtherAsync(nodes, alone, data);
+            await ALossOfTheOtherAsync(nodes, alone, other.Data);
             await ALossOfAMajorityAsync(nodes, alone);
         }
         catch (Exception)
@@ -41,11 +36,6 @@ public sealed class SeveralShardsTests(ITestOutputHelper output)
             output.WriteLine(alone.Tail());
             output.WriteLine(nodes.Tail());
             throw;
-        }
-        finally
-        {
-            alone.KillHard();
-            await SupervisedRedis.KillAsync(data);
         }
     }
 
