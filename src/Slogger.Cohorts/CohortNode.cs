@@ -26,6 +26,7 @@ namespace Slogger.Cohorts;
 internal sealed class CohortNode : ICohort, IAsyncDisposable
 {
     private const int BeatsInALease = 8;
+    private const long TryPeriodUs = 30_000_000;
     private readonly ServeOptions _options;
     private readonly SiteCredentials _credentials;
     private readonly ILogger _report;
@@ -40,7 +41,8 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private Vote? _vote;                             // the answer to what was asked
     private Takeover? _takeover;                     // since it was elected
     private Task _handing = Task.CompletedTask;      // another node is asked to lead
-    private long _beatUs, _sinceUs;
+    private Task _trying = Task.CompletedTask;       // the ways to the other nodes
+    private long _beatUs, _sinceUs, _tryUs;
     private volatile bool _hasSteppedDown;           // it has led, and does not any more
     private volatile bool _isStopping;
     private volatile NodeState _state;
@@ -178,6 +180,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         if (_thread.Ending.IsCancellationRequested) { return; }
         await _handing.ConfigureAwait(false);
         await _thread.CancelAsync().ConfigureAwait(false);
+        await _trying.ConfigureAwait(false);
         if (_takeover is { } takeover) { await takeover.DisposeAsync().ConfigureAwait(false); }
         if (_server is { } server) { await server.DisposeAsync().ConfigureAwait(false); }
         _thread.Join();
@@ -198,8 +201,21 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             _shard!.Cohort!.Lead?.Look(lease => _election.Leased(NowUs, lease));
             if (NowUs - _beatUs >= _times.LeaseUs / BeatsInALease) { Beat(); }
         }
-        else { _election.Tick(NowUs, View); }
+        else
+        {
+            _election.Tick(NowUs, View);
+            TryWays();
+        }
         Perform();
+    }
+
+    // A connection that nobody uses is closed by and by.
+    private void TryWays()
+    {
+        if (!_trying.IsCompleted || NowUs < _tryUs || _election!.Leader is null || Life is not { HasLog: true }) { return; }
+        _tryUs = NowUs + TryPeriodUs;
+        StreamHistory history = _shard!.Log.History;
+        _trying = Task.Run(() => _peers.TryWaysAsync(history));
     }
 
     private NodeView View => new(Last, _shard!.StoreFollows, IsBehind: false);

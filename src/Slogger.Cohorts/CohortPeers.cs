@@ -1,6 +1,7 @@
 // The other nodes of a cohort: one connection to each, over which it is asked for votes and told of a leader, and the log is shipped.
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Cohorts;
@@ -17,6 +18,7 @@ namespace Slogger.Cohorts;
 internal sealed class CohortPeers : IDisposable
 {
     private const int BeatsUnderWayMax = 4;
+    private static readonly TimeSpan s_tryLimit = TimeSpan.FromSeconds(5);
     private readonly ServeOptions _options;
     private readonly TimeSpan _lease, _round;
     private readonly NodeThread _thread;
@@ -127,6 +129,29 @@ internal sealed class CohortPeers : IDisposable
         catch (RpcException e)
         {
             _report.Warn($"shard {_options.Shard}: node {to} was asked to lead, and does not answer: {e.Detail}");
+        }
+    }
+
+    /// <summary>Goes to each node the way of a leader's log once, in no reign: it is refused. So there is a connection, and its code is
+    /// compiled, when this node leads. Whoever cannot be reached is left out.</summary>
+    /// <param name="history">Of the log.</param>
+    public async Task TryWaysAsync(StreamHistory history)
+    {
+        foreach ((NodeName _, IShipConnector way) in _ways)
+        {
+            using var limited = CancellationTokenSource.CreateLinkedTokenSource(_thread.Ending);
+            limited.CancelAfter(s_tryLimit);
+            try
+            {
+                await using IShipLink link = await way.ConnectAsync(limited.Token).ConfigureAwait(false);
+                var hello = new ShipRequest.Hello(_options.Shard, new(default, Reign.None.Number, 0), history);
+                await link.SendAsync(new(hello, default, []), isLast: true).ConfigureAwait(false);
+                await link.ReceiveAsync(limited.Token).ConfigureAwait(false);
+            }
+            catch (Exception e) when (e is ShipLinkException or OperationCanceledException)
+            {
+                // Who leads says so.
+            }
         }
     }
 

@@ -67,6 +67,27 @@ public sealed class Cohort : IEquatable<Cohort>
     /// <summary>Whether a node votes.</summary>
     public bool Has(NodeName node) => Voters.BinarySearch(node) >= 0;
 
+    /// <summary>The highest value that some members have reached.</summary>
+    /// <param name="values">Of nodes; members that are missing have reached nothing.</param>
+    /// <param name="count">How many members. At least 1.</param>
+    /// <returns>Null: so many have reached nothing.</returns>
+    public T? Reached<T>(Dictionary<NodeName, T> values, int count)
+        where T : struct, IComparable<T>
+    {
+        T? highest = null;
+        foreach (NodeName node in Voters)
+        {
+            if (!values.TryGetValue(node, out T value) || (highest is { } before && value.CompareTo(before) <= 0)) { continue; }
+            int reached = 0;
+            foreach (NodeName other in Voters)
+            {
+                if (values.TryGetValue(other, out T its) && its.CompareTo(value) >= 0) { reached++; }
+            }
+            if (reached >= count) { highest = value; }
+        }
+        return highest;
+    }
+
     /// <summary>The same with one more.</summary>
     public Cohort With(NodeName node, string address) => new(Members.Append((node, address)));
 

@@ -47,10 +47,8 @@ public sealed class CommitRule
     private bool Count()
     {
         int majority = _cohort.Majority - (_mutation == CohortMutation.MinorityCounts ? 1 : 0);
-        LogIndex[] durable = [.. _cohort.Voters.Where(_durable.ContainsKey).Select(n => _durable[n]).OrderDescending()];
-        if (durable.Length < majority) { return false; }
-        LogIndex counts = durable[majority - 1];
-        if (IsFrozen || counts.Reign != _reign || (Commit is { } commit && commit >= counts)) { return false; }
+        if (_cohort.Reached(_durable, majority) is not { } counts || counts.Reign != _reign || IsFrozen) { return false; }
+        if (Commit is { } commit && commit >= counts) { return false; }
         Commit = counts;
         return true;
     }

@@ -145,7 +145,8 @@ public sealed class Election
     /// <exception cref="BrokenInvariantException">R1: two nodes lead one reign.</exception>
     public bool Heard(long nowUs, Reign reign, NodeName leader, Cohort? members = null)
     {
-        if (reign < Ballot.Promised && _mutation != CohortMutation.OldLeaderObeyed) { return false; }
+        // In no reign speaks who only tries the way (CohortPeers).
+        if (reign == Reign.None || (reign < Ballot.Promised && _mutation != CohortMutation.OldLeaderObeyed)) { return false; }
         if (reign == Reign && (State == ElectionState.Leads || (Leader is { } other && other != leader)))
         {
             throw new BrokenInvariantException($"R1: {leader} and {(State == ElectionState.Leads ? _self : Leader)} lead reign {reign}.");

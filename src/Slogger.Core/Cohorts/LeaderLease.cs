@@ -62,12 +62,6 @@ public sealed class LeaderLease
     private void Count()
     {
         int others = (_mutation == CohortMutation.LeaseOfOne ? 2 : _cohort.Majority) - (_cohort.Has(_self) ? 1 : 0);
-        if (others == 0)
-        {
-            MajorityUs = long.MaxValue;
-            return;
-        }
-        long[] echoes = [.. _cohort.Voters.Where(_echoUs.ContainsKey).Select(n => _echoUs[n]).OrderDescending()];
-        MajorityUs = echoes.Length < others ? long.MinValue : echoes[others - 1];
+        MajorityUs = others == 0 ? long.MaxValue : _cohort.Reached(_echoUs, others) ?? long.MinValue;
     }
 }

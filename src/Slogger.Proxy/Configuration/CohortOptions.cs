@@ -19,9 +19,9 @@ public sealed record CohortOptions
     /// <summary>All members, 1 to 7, as long as no leader has named others (<see cref="Ballot.Members"/>).</summary>
     public required ImmutableArray<CohortMember> Members { get; init; }
 
-    /// <summary>How long a leader may answer after it sent what a majority has echoed. Default: 150 ms. Too short costs takeovers, never
+    /// <summary>How long a leader may answer after it sent what a majority has echoed. Default: 120 ms. Too short costs takeovers, never
     /// data.</summary>
-    public TimeSpan Lease { get; init; } = TimeSpan.FromMilliseconds(150);
+    public TimeSpan Lease { get; init; } = TimeSpan.FromMilliseconds(120);
 
     /// <summary>What a leader's reads need. Default: the lease.</summary>
     public StrongReads StrongReads { get; init; }

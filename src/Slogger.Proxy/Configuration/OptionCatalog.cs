@@ -270,7 +270,7 @@ public static class OptionCatalog
         new("lease", Replicas, "DURATION",
             "How long a leader answers after a majority of its cohort has answered it. Another node leads no sooner than after this. "
             + "Shorter makes takeovers faster, and brings some about when machines are busy. All nodes are given the same.",
-            "150ms", "Cohort.Lease") { Commands = OptionCommands.Serve },
+            "120ms", "Cohort.Lease") { Commands = OptionCommands.Serve },
         new("strong-reads", Replicas, "lease|quorum",
             "What makes sure that the leader reads nothing stale. lease: no other node leads while the leader's lease holds, as long as no two "
             + "machines' clocks run apart by more than half a percent. quorum: replies to reads wait, as those to writes do, until a majority "

@@ -1,8 +1,9 @@
 // What is done for the first time takes the runtime tens of milliseconds, since methods are compiled when they are first called; and a
-// failover should take few. So what a failover will need of this program is compiled while nobody waits for it, on a thread of its own.
+// failover should take few. So what a failover will need is compiled while nobody waits for it, on a thread of its own.
 //
-// Of a method that awaits, most of what there is to compile is not its own: what the framework makes for it when it is first suspended,
-// once for each. A rehearsal does not reach that everywhere, since what is awaited may have come already.
+// The framework is compiled when it is built, but for its generic code over types that it does not know: a list of ours, and what it makes
+// of each method that awaits. CodeWalk finds such code.
+using System.Diagnostics;
 using System.Reflection;
 using System.Runtime.CompilerServices;
 using Slogger.Faster;
@@ -12,26 +13,24 @@ namespace Slogger.Replication.Following;
 /// <summary>Compiles methods ahead of their first call.</summary>
 internal static class Readiness
 {
-    private const BindingFlags All =
-        BindingFlags.DeclaredOnly | BindingFlags.Instance | BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic;
+    private static readonly string[] s_ours = ["Slogger.", "Grpc."];
 
-    /// <summary>Begins to compile all methods of this program, and what the framework makes for them. Completes when that is done, or
-    /// given up.</summary>
+    // The runtime counts the calls of new methods from 100 ms after the last of them on. It begins with all at once, and nobody can call
+    // anything new meanwhile: with thousands that takes longer than a leader's lease. So it gets few, and the time.
+    private static readonly TimeSpan s_work = TimeSpan.FromMilliseconds(40), s_rest = TimeSpan.FromMilliseconds(120);
+
+    /// <summary>Begins to compile all methods of this program, and of gRPC, with the generic code that they use. That takes half a minute.
+    /// Completes when it is done, or given up.</summary>
     /// <param name="program">The assembly that uses all others.</param>
     /// <param name="isEmbedded">Whether the embedded store is needed.</param>
     /// <param name="stop">Gives up.</param>
     public static Task PrepareAsync(Assembly program, bool isEmbedded, CancellationToken stop = default)
     {
         var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        // Not at a lower priority than the others: when the runtime collects garbage all have to wait for this thread.
         var thread = new Thread(() =>
         {
-            Niceness.PutThreadBehind();
-            foreach (Type type in WithWhatItUses(program, isEmbedded).SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters))
-            {
-                if (stop.IsCancellationRequested) { break; }
-                PrepareAll(type);
-                PrepareAwaiting(type);
-            }
+            Prepare(WithWhatItUses(program, isEmbedded).SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters), stop);
             done.SetResult();
         })
         { Name = "readiness", IsBackground = true };
@@ -39,7 +38,20 @@ internal static class Readiness
         return done.Task;
     }
 
-    // Of what is not ours gRPC alone is in the way of a failover, and not compiled yet.
+    /// <summary>Compiles all methods of types that are not generic, with the generic code that they use.</summary>
+    public static void Prepare(IEnumerable<Type> types, CancellationToken stop)
+    {
+        var walk = new CodeWalk(types);
+        long began = Stopwatch.GetTimestamp();
+        while (!stop.IsCancellationRequested && walk.Next() is { } method)
+        {
+            Prepare(method);
+            if (Stopwatch.GetElapsedTime(began) < s_work) { continue; }
+            Thread.Sleep(s_rest);
+            began = Stopwatch.GetTimestamp();
+        }
+    }
+
     private static List<Assembly> WithWhatItUses(Assembly program, bool isEmbedded)
     {
         Assembly? but = isEmbedded ? null : typeof(FasterStore).Assembly;
@@ -48,93 +60,23 @@ internal static class Readiness
         {
             foreach (AssemblyName name in all[i].GetReferencedAssemblies())
             {
-                bool isWanted = name.Name!.StartsWith("Slogger.", StringComparison.Ordinal)
-                    || name.Name.StartsWith("Grpc.", StringComparison.Ordinal);
+                bool isWanted = s_ours.Any(w => name.Name!.StartsWith(w, StringComparison.Ordinal));
                 if (isWanted && Assembly.Load(name) is var used && used != but && !all.Contains(used)) { all.Add(used); }
             }
         }
         return all;
     }
 
-    private static void PrepareAll(Type type)
-    {
-        foreach (MethodBase method in type.GetMembers(All).OfType<MethodBase>())
-        {
-            if (!method.IsAbstract && !method.ContainsGenericParameters) { Prepare(method, null); }
-        }
-    }
-
-    // A method that awaits is a type of its own, with its builder, and an awaiter for each kind of what it awaits.
-    private static void PrepareAwaiting(Type machine)
-    {
-        if (!machine.IsAssignableTo(typeof(IAsyncStateMachine)) || machine.GetField("<>t__builder", All)?.FieldType is not { } builder)
-        {
-            return;
-        }
-        Type[] awaiters = [.. machine.GetFields(All).Where(f => f.Name.StartsWith("<>u__", StringComparison.Ordinal))
-            .Select(f => f.FieldType).Where(t => t.IsAssignableTo(typeof(ICriticalNotifyCompletion)))];
-        foreach (Type type in BuildersBehind(builder))
-        {
-            foreach (MethodInfo method in type.GetMethods(All))
-            {
-                foreach (Type[] arguments in ArgumentsOf(method, machine, awaiters))
-                {
-                    Prepare(method, [.. type.GenericTypeArguments, .. arguments]);
-                }
-            }
-            if (type.GetNestedType("AsyncStateMachineBox`1", BindingFlags.NonPublic) is { } box)
-            {
-                PrepareAll(box.MakeGenericType([.. type.GenericTypeArguments, machine]));
-            }
-            if (type.GenericTypeArguments is [{ IsValueType: true } result])
-            {
-                PrepareAll(type);
-                PrepareAll(typeof(Task<>).MakeGenericType(result));
-            }
-        }
-        foreach (Type awaiter in awaiters.Where(a => a.GenericTypeArguments is [{ IsValueType: true }]))
-        {
-            PrepareAll(awaiter);
-            if (awaiter.DeclaringType is { } declaring) { PrepareAll(declaring.MakeGenericType(awaiter.GenericTypeArguments)); }
-        }
-    }
-
-    // Those without a result are one with an empty one.
-    private static IEnumerable<Type> BuildersBehind(Type builder)
-    {
-        yield return builder;
-        if (builder.GenericTypeArguments is [var result])
-        {
-            if (builder.GetGenericTypeDefinition() != typeof(AsyncTaskMethodBuilder<>))
-            {
-                yield return typeof(AsyncTaskMethodBuilder<>).MakeGenericType(result);
-            }
-        }
-        else if (typeof(Task).Assembly.GetType("System.Threading.Tasks.VoidTaskResult") is { } none)
-        {
-            yield return typeof(AsyncTaskMethodBuilder<>).MakeGenericType(none);
-        }
-    }
-
-    private static IEnumerable<Type[]> ArgumentsOf(MethodInfo method, Type machine, Type[] awaiters)
-    {
-        if (!method.IsGenericMethodDefinition) { return []; }
-        bool IsMachine(Type parameter) => parameter.GetGenericParameterConstraints().Contains(typeof(IAsyncStateMachine));
-        return method.GetGenericArguments() switch
-        {
-            [var one] => IsMachine(one) ? [[machine]] : awaiters.Select(a => new[] { a }),
-            [_, var two] when IsMachine(two) => awaiters.Select(a => new[] { a, machine }),
-            _ => [],
-        };
-    }
-
-    private static void Prepare(MethodBase method, Type[]? instantiation)
+    private static void Prepare(MethodBase method)
     {
         try
         {
-            if (instantiation is null && method.DeclaringType!.IsGenericType) { instantiation = method.DeclaringType.GenericTypeArguments; }
-            if (instantiation is null) { RuntimeHelpers.PrepareMethod(method.MethodHandle); }
-            else { RuntimeHelpers.PrepareMethod(method.MethodHandle, [.. instantiation.Select(t => t.TypeHandle)]); }
+            // Without an address the runtime compiles no method that an interface calls.
+            if (method.IsVirtual) { _ = method.MethodHandle.GetFunctionPointer(); }
+            Type[] ofType = method.DeclaringType is { IsGenericType: true } type ? type.GenericTypeArguments : [];
+            Type[] arguments = method.IsGenericMethod ? [.. ofType, .. method.GetGenericArguments()] : ofType;
+            if (arguments.Length == 0) { RuntimeHelpers.PrepareMethod(method.MethodHandle); }
+            else { RuntimeHelpers.PrepareMethod(method.MethodHandle, [.. arguments.Select(t => t.TypeHandle)]); }
         }
         catch (Exception)
         {
