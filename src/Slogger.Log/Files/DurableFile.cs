@@ -35,8 +35,12 @@ public static class DurableFile
     /// <summary>What was written, or null if there is no such file. A process that was killed may have left either without syncing it:
     /// that is made up for, so that whoever acts on the answer acts on what is
     /// durable.</summary>
+    /// <param name="files">The disk.</param>
+    /// <param name="path">The file.</param>
+    /// <param name="mayReturn">Whether it does not matter if a crash brings back a file that was deleted: then nothing is waited for while
+    /// there is none.</param>
     /// <exception cref="IOException">The disk refused.</exception>
-    public static byte[]? Read(IFileLayer files, string path)
+    public static byte[]? Read(IFileLayer files, string path, bool mayReturn = false)
     {
         ArgumentNullException.ThrowIfNull(files);
         byte[]? content = null;
@@ -48,7 +52,7 @@ public static class DurableFile
         }
         catch (FileNotFoundException)
         {
-            // Null.
+            if (mayReturn) { return null; }
         }
         catch (DirectoryNotFoundException)
         {
@@ -61,9 +65,9 @@ public static class DurableFile
     /// <summary>As <see cref="Read"/>, of a value as JSON.</summary>
     /// <exception cref="IOException">The disk refused.</exception>
     /// <exception cref="InvalidDataException">It is damaged; the message says what to do.</exception>
-    public static T? ReadJson<T>(IFileLayer files, string path, JsonTypeInfo<T> type) where T : class
+    public static T? ReadJson<T>(IFileLayer files, string path, JsonTypeInfo<T> type, bool mayReturn = false) where T : class
     {
-        if (Read(files, path) is not { } content) { return null; }
+        if (Read(files, path, mayReturn) is not { } content) { return null; }
         try
         {
             return JsonSerializer.Deserialize(content, type);

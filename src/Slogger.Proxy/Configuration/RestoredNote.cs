@@ -45,8 +45,8 @@ internal sealed record RestoredNote
     /// <summary>What was noted.</summary>
     /// <exception cref="InvalidDataException">It is damaged.</exception>
     public static RestoredNote Read(string dataDirectory) =>
-        DurableFile.ReadJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), RestoredNoteJson.Default.RestoredNote)
-            ?? None;
+        DurableFile.ReadJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), RestoredNoteJson.Default.RestoredNote,
+            mayReturn: true) ?? None;
 
     /// <summary>Durable when it returns. Throws IOException.</summary>
     public void Write(string dataDirectory)

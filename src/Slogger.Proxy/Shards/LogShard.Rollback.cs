@@ -210,7 +210,7 @@ internal sealed partial class LogShard
 
     // Also if its identity has changed since: it goes on under another one then.
     private bool IsNoted(RedisFacts facts) =>
-        DurableFile.Read(_files, StoreNote) is { } note && Encoding.ASCII.GetString(note) is { } noted
+        DurableFile.Read(_files, StoreNote, mayReturn: true) is { } note && Encoding.ASCII.GetString(note) is { } noted
         && (noted == facts.ReplicationId || noted == facts.SecondReplicationId);
 
     // Not synced: a note that a crash brings back costs a restore.

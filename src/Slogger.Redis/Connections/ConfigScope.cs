@@ -66,8 +66,24 @@ public sealed class ConfigScope
     /// <summary>Puts the old values back and removes the undo file.</summary>
     /// <exception cref="RedisException">The connection failed; the undo file stays, and <see cref="UndoAsync"/> can be tried
     /// later.</exception>
-    public Task LeaveAsync(RedisConnection connection, CancellationToken cancellation) =>
-        ApplyAsync(connection, _before, _undoFile, cancellation);
+    public async Task LeaveAsync(RedisConnection connection, CancellationToken cancellation)
+    {
+        await PutBackAsync(connection, cancellation).ConfigureAwait(false);
+        Forget();
+    }
+
+    /// <summary>Puts the old values back. The undo file stays until <see cref="Forget"/>: on a busy disk it takes tens of milliseconds to
+    /// delete a file.</summary>
+    /// <exception cref="RedisException">The connection failed.</exception>
+    public Task PutBackAsync(RedisConnection connection, CancellationToken cancellation) =>
+        ApplyAsync(connection, _before, cancellation);
+
+    /// <summary>Removes the undo file.</summary>
+    public void Forget()
+    {
+        if (_undoFile is not null)
+            File.Delete(_undoFile);
+    }
 
     /// <summary>Puts back what a scope that died has left changed; does nothing if there is no undo file.</summary>
     /// <returns>Whether there was something to put back.</returns>
@@ -76,23 +92,21 @@ public sealed class ConfigScope
     {
         if (!File.Exists(undoFile)) return false;
         Dictionary<string, string> values = ReadUndo(undoFile, await RunOfAsync(connection, cancellation).ConfigureAwait(false));
-        await ApplyAsync(connection, values, undoFile, cancellation).ConfigureAwait(false);
+        await ApplyAsync(connection, values, cancellation).ConfigureAwait(false);
+        File.Delete(undoFile);
         return values.Count > 0;
     }
 
     private static async Task<string> RunOfAsync(RedisConnection connection, CancellationToken cancellation) =>
         (await connection.InfoAsync("server", cancellation).ConfigureAwait(false)).GetValueOrDefault("run_id", "");
 
-    private static async Task ApplyAsync(
-        RedisConnection connection, Dictionary<string, string> values, string? undoFile, CancellationToken cancellation)
+    private static async Task ApplyAsync(RedisConnection connection, Dictionary<string, string> values, CancellationToken cancellation)
     {
         List<string> command = ["CONFIG", "SET"];
         foreach ((string name, string value) in values)
             command.AddRange([name, value]);
         if (values.Count > 0)
             await connection.ExpectAsync(command, cancellation).ConfigureAwait(false);
-        if (undoFile is not null)
-            File.Delete(undoFile);
     }
 
     private static Dictionary<string, string> ReadUndo(string? undoFile, string run)

@@ -61,6 +61,7 @@ public sealed class StoreFollower : IAsyncDisposable
     private readonly Task _watching;
     private long _offset;
     private volatile bool _promoting;
+    private bool _isPutBack;
 
     private StoreFollower(RedisConnection control, ReplicationFeed feed, ConfigScope scope, RestoreOptions options, string runId)
     {
@@ -260,7 +261,7 @@ public sealed class StoreFollower : IAsyncDisposable
                 TellLost("was restarted.");
                 return new RestoreResult.Failed(RedisProblem.HistoryGone, await _lost.Task.ConfigureAwait(false));
             }
-            await RedisRestore.TryLeaveAsync(_scope, _control).ConfigureAwait(false);
+            await PutBackAsync().ConfigureAwait(false);
             return result;
         }
         catch (RedisException e)
@@ -270,6 +271,20 @@ public sealed class StoreFollower : IAsyncDisposable
         catch (OperationCanceledException) when (cancellation.IsCancellationRequested)
         {
             return new RestoreResult.Failed(RedisProblem.Cancelled, GivenUp);
+        }
+    }
+
+    // Whoever waits for the promotion is not to wait for the disk.
+    private async Task PutBackAsync()
+    {
+        try
+        {
+            await _scope.PutBackAsync(_control, CancellationToken.None).ConfigureAwait(false);
+            _isPutBack = true;
+        }
+        catch (RedisException)
+        {
+            // The undo file stays; the next restore, or ConfigScope.UndoAsync, puts the settings back.
         }
     }
 
@@ -283,6 +298,7 @@ public sealed class StoreFollower : IAsyncDisposable
         await _stop.CancelAsync().ConfigureAwait(false);
         await _watching.ConfigureAwait(false);
         await _feed.DisposeAsync().ConfigureAwait(false);
+        if (_isPutBack) _scope.Forget();
         _stop.Dispose();
     }
 

@@ -26,6 +26,9 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     /// <summary>Further options of a node.</summary>
     public Func<int, string[]> OptionsOf { get; init; } = _ => [];
 
+    /// <summary>Further environment of a node; null: none.</summary>
+    public Func<int, IReadOnlyDictionary<string, string>?> EnvironmentOf { get; init; } = _ => null;
+
     /// <summary>How many of the nodes the cohort begins with; the others name themselves as well.</summary>
     public int Founders { get; init; } = Count;
 
@@ -43,6 +46,9 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     public string Data(int node) => workspace.File("node-" + NameOf(node));
 
     public int ProcessId(int node) => _processes[node]!.Id;
+
+    /// <summary>Where clients reach the nodes.</summary>
+    public IReadOnlyList<int> Ports => _clientPorts;
 
     public EndPoint Endpoint(int node) => new IPEndPoint(IPAddress.Loopback, _clientPorts[node]);
 
@@ -106,7 +112,7 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         _processes[node] = ProxyProcess.Launch(_clientPorts[node],
         [
             "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", Metadata, "--cluster", Cluster, .. options,
-        ]);
+        ], EnvironmentOf(node));
     }
 
     // What it has said is kept for who fails.

@@ -1,5 +1,6 @@
 // Writers that work on keys whose slots move, each with a cluster-aware client that follows MOVED. Every key is a list of the numbers
-// that were pushed to it, 1, 2, 3...: one that is lost, doubled or out of order shows. A push whose connection broke is looked up.
+// that were pushed to it, 1, 2, 3...: one that is lost, doubled or out of order shows. A push whose connection broke is looked up, at
+// another process if this one is not there any more.
 using System.Globalization;
 using System.Net;
 using System.Text;
@@ -9,11 +10,18 @@ using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Moves;
 
-internal sealed class MovingKeys(ClusterDeployment cluster, string[] keys) : IDisposable
+internal sealed class MovingKeys(IEnumerable<int> ports, string[] keys) : IDisposable
 {
+    private static readonly TimeSpan Limit = TimeSpan.FromMinutes(1), Pause = TimeSpan.FromMilliseconds(20);
     private readonly long[] _pushed = new long[keys.Length];
-    private readonly int[] _owners = new int[keys.Length];
+    private readonly List<int> _ports = [.. ports];
+    private readonly int[] _owners = new int[keys.Length];      // of the ports
     private readonly Dictionary<int, RespClient> _clients = [];
+
+    public MovingKeys(ClusterDeployment cluster, string[] keys)
+        : this([cluster.Port(0)], keys)
+    {
+    }
 
     /// <summary>How often a request was sent elsewhere.</summary>
     public int Redirections { get; private set; }
@@ -50,7 +58,7 @@ internal sealed class MovingKeys(ClusterDeployment cluster, string[] keys) : IDi
     {
         for (int key = 0; key < keys.Length; key++)
         {
-            RespValue list = await DoAsync(key, "LRANGE", keys[key], "0", "-1");
+            RespValue list = await ReadAsync(key, "LRANGE", keys[key], "0", "-1");
             Assert.Equal(Enumerable.Range(1, (int)_pushed[key]).Select(n => n.ToString(CultureInfo.InvariantCulture)),
                 list.Items.Select(i => i.Text));
         }
@@ -70,7 +78,7 @@ internal sealed class MovingKeys(ClusterDeployment cluster, string[] keys) : IDi
             catch (ConnectionLostException)
             {
                 // Done or not: the list tells.
-                if (await LengthAsync(key) is var length && length == _pushed[key] + 1)
+                if ((await ReadAsync(key, "LLEN", keys[key])).Number is var length && length == _pushed[key] + 1)
                 {
                     _pushed[key]++;
                     return;
@@ -83,13 +91,13 @@ internal sealed class MovingKeys(ClusterDeployment cluster, string[] keys) : IDi
         }
     }
 
-    private async Task<long> LengthAsync(int key)
+    private async Task<RespValue> ReadAsync(int key, params string[] request)
     {
         while (true)
         {
             try
             {
-                return (await DoAsync(key, "LLEN", keys[key])).Number;
+                return await DoAsync(key, request);
             }
             catch (ConnectionLostException)
             {
@@ -100,26 +108,41 @@ internal sealed class MovingKeys(ClusterDeployment cluster, string[] keys) : IDi
 
     private async Task<RespValue> DoAsync(int key, params string[] request)
     {
-        for (int i = 0; i < 200; i++)
+        string last = "nothing";
+        for (long began = Environment.TickCount64; Environment.TickCount64 - began < Limit.TotalMilliseconds;)
         {
-            int shard = _owners[key];
+            int owner = _owners[key];
             try
             {
-                if (!_clients.TryGetValue(shard, out RespClient? client)) { client = _clients[shard] = await cluster.ConnectAsync(shard); }
+                if (!_clients.TryGetValue(owner, out RespClient? client))
+                {
+                    client = _clients[owner] = await RespClient.ConnectAsync(new IPEndPoint(IPAddress.Loopback, _ports[owner]));
+                }
                 RespValue reply = await client.CallAsync(request);
                 if (!reply.IsError) { return reply; }
-                Assert.StartsWith("MOVED ", reply.Text, StringComparison.Ordinal);
+                last = reply.Text;
+                if (last.StartsWith("CLUSTERDOWN ", StringComparison.Ordinal))
+                {
+                    await Task.Delay(Pause);
+                    continue;
+                }
+                Assert.StartsWith("MOVED ", last, StringComparison.Ordinal);
                 Redirections++;
-                _owners[key] = cluster.ShardAt(int.Parse(reply.Text.Split(':')[^1], CultureInfo.InvariantCulture));
+                int port = int.Parse(last.Split(':')[^1], CultureInfo.InvariantCulture);
+                if (!_ports.Contains(port)) { _ports.Add(port); }
+                // Of a leader that is gone, maybe, by who has not heard yet.
+                if (_ports.IndexOf(port) == owner) { await Task.Delay(Pause); }
+                _owners[key] = _ports.IndexOf(port);
             }
             catch (ConnectionLostException)
             {
-                if (_clients.Remove(shard, out RespClient? lost)) { lost.Dispose(); }
+                if (_clients.Remove(owner, out RespClient? lost)) { lost.Dispose(); }
+                _owners[key] = (owner + 1) % _ports.Count;
                 throw;
             }
         }
 
-        throw new InvalidDataException($"{string.Join(' ', request)} was sent on and on");
+        throw new InvalidDataException($"{string.Join(' ', request)} was sent on and on; the last answer: {last}");
     }
 
     public void Dispose()
