@@ -218,7 +218,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _trying = Task.Run(() => _peers.TryWaysAsync(history));
     }
 
-    private NodeView View => new(Last, _shard!.StoreFollows, IsBehind: false);
+    private NodeView View => new(Last, _shard!.StoreFollows);
 
     // The last version that the log has closed, durably.
     private LogIndex Last => Life is { HasLog: false } || _shard!.Log.IsEmpty ? default : _shard.Log.DurableClosed;

@@ -31,7 +31,6 @@ internal sealed class CohortNodes : IDisposable
         Directory.CreateDirectory(directory);
         (_ports, _nodePorts) = ([.. Ports(count)], [.. Ports(count)]);
         (_processes, _stores) = (new ManagedProcess?[count], new int[count]);
-        for (int node = 0; node < count; node++) { Launch(node); }
         Settle();
     }
 
@@ -58,7 +57,7 @@ internal sealed class CohortNodes : IDisposable
         bool isNew = false;
         for (int node = 0; node < Count; node++)
         {
-            if (_processes[node] is not (null or { HasExited: true })) { continue; }
+            if (_processes[node] is { HasExited: false }) { continue; }
             Launch(node);
             isNew = true;
         }

@@ -72,8 +72,10 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
                 before.Add((load.Count - counted) / Stopwatch.GetElapsedTime(began).TotalSeconds);
                 int leader = nodes.Leader();
                 load.Away(nodes.Port(leader));
+                string at = string.Create(CultureInfo.InvariantCulture, $"{DateTime.UtcNow:HH:mm:ss.fff}");
                 act(leader);
                 took.Add(load.WaitMs(s_limit, isPause));
+                Console.WriteLine(string.Create(CultureInfo.InvariantCulture, $"    {at}: {took[^1]:0} ms"));
                 refused += load.Refused;
             }
             Sorted all = new(took);

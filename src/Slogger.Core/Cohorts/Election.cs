@@ -5,6 +5,7 @@
 //   node that starts waits as if it had granted just before.
 // - A grant is over before its time only by the leader's own word: it has asked another node to lead (Lead), and the candidate names the
 //   reign that ends.
+// - Nodes stand one after the other, in the order of their names: each leaves the time of a vote to those before it.
 // - A node asks first whether it would be elected (pre-vote). That promises nothing, so a node that is cut off disturbs nobody.
 // - A voter votes for a candidate whose log ends nowhere before its own, once in a reign, and never below its promise. A leader that has
 //   handed over votes for who has all that it has counted as committed.
@@ -42,8 +43,7 @@ public enum ElectionState
 /// <summary>The node, when it may have to stand.</summary>
 /// <param name="Last">The last version that its log has closed.</param>
 /// <param name="StoreFollows">Whether its store could serve soon.</param>
-/// <param name="IsBehind">Whether it knows that another node's log is newer.</param>
-public readonly record struct NodeView(LogIndex Last, bool StoreFollows, bool IsBehind);
+public readonly record struct NodeView(LogIndex Last, bool StoreFollows);
 
 /// <summary>The election, at one node. Not thread-safe. Source: design, replicated shards, 4.4.</summary>
 public sealed class Election
@@ -193,7 +193,7 @@ public sealed class Election
             End(nowUs);
             Promise(Ballot with { Promised = ask.Reign, For = ask.From, Learns = false });
             // Its time to be elected, and to be heard.
-            (State, _standAtUs) = (ElectionState.Follows, nowUs + _options.RoundUs + _jitter(_options.JitterUs));
+            (State, _standAtUs) = (ElectionState.Follows, nowUs + _options.RoundUs + TurnUs);
         }
         _effects.Add(new ElectionEffect.SendVote(ask.From, new(_self, ask.Reign, ask.IsPre, yes, Ballot.Promised)));
     }
@@ -317,9 +317,12 @@ public sealed class Election
     private void Rest(long nowUs, in NodeView view)
     {
         State = ElectionState.Follows;
-        _standAtUs = nowUs + _jitter(_options.JitterUs) + (view.IsBehind ? _options.BehindUs : 0)
-            + (view.StoreFollows ? 0 : _options.StorelessUs);
+        _standAtUs = nowUs + TurnUs + (view.StoreFollows ? 0 : _options.StorelessUs);
     }
+
+    // How long this node leaves it to others to stand. Those that hear their leader no more would else stand at the same time, and fail.
+    private long TurnUs => _jitter(_options.JitterUs)
+        + (Cohort.Voters.Count(n => n < _self && n != Leader) * _options.TurnUs);
 
     private void End(long nowUs)
     {

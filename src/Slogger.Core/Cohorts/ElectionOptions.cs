@@ -10,11 +10,11 @@ public sealed record ElectionOptions
     /// <summary>By how much the clocks of two nodes may run apart, in millionths.</summary>
     public long DriftPpm { get; init; } = 5_000;
 
-    /// <summary>The random part of a node's wait before it stands. Two that stand at the same time may both fail.</summary>
-    public long JitterUs { get; init; } = 10_000;
+    /// <summary>How long a node waits for each node before it that may stand, too. Two that stand at the same time may both fail.</summary>
+    public long TurnUs { get; init; } = 15_000;
 
-    /// <summary>How much longer a node waits that knows it is behind another's log.</summary>
-    public long BehindUs { get; init; } = 10_000;
+    /// <summary>The random part of a node's wait before it stands: nodes need not know the same leader.</summary>
+    public long JitterUs { get; init; } = 5_000;
 
     /// <summary>How much longer a node waits whose store does not follow. It would have to bring another up before anybody is
     /// served.</summary>

@@ -41,6 +41,9 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     /// <summary>Whether nobody is let in any more before the shard is a primary's.</summary>
     public bool IsPromoting { get; private set; }
 
+    /// <summary>Whether it has promoted the store, and has not put all away yet that it needed for that.</summary>
+    public bool IsTidying { get; private set; }
+
     // ---- What the intake sees ----
 
     public ClusterSeat Seat => shard.Seat;
@@ -207,6 +210,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
             // A master takes writes, and nobody would log them yet.
             IsPromoting = true;
             await shard.Access.ShutOutAsync("the site takes over").ConfigureAwait(false);
+            IsTidying = true;
             await _followed!.PromoteAsync(stop).ConfigureAwait(false);
         }
         finally
@@ -283,6 +287,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     {
         if (shard.Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
         if (_followed is { } followed) { await followed.DisposeAsync().ConfigureAwait(false); }
+        IsTidying = false;
     }
 
     // ---- When the store is lost ----

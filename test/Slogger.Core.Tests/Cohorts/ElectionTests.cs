@@ -19,7 +19,7 @@ public class ElectionTests
     private static Election Node(NodeName self, Ballot ballot = default, long nowUs = 0, Cohort? cohort = null) =>
         new(self, cohort ?? Three, ballot, nowUs, Options, _ => 0);
 
-    private static NodeView With(LogIndex log) => new(log, StoreFollows: true, IsBehind: false);
+    private static NodeView With(LogIndex log) => new(log, StoreFollows: true);
 
     private static Vote VoteOf(Election node)
     {
@@ -293,7 +293,7 @@ public class ElectionTests
         b.TakeEffects();
         NodeView view = With(Log(3, 10));
         b.Tick(Options.GrantUs + 1_000, view);
-        b.Tick(Options.GrantUs + 1_000 + Options.JitterUs, view);
+        b.Tick(Options.GrantUs + 1_000 + Options.TurnUs, view);
         Reign next = b.TakeEffects().OfType<ElectionEffect.SendAsk>().Last().Ask.Reign;
         b.Voted(200_000, new(C, next, IsPre: true, IsYes: true, Third), view);
         b.Voted(200_000, new(C, next, IsPre: false, IsYes: true, next), view);
@@ -356,6 +356,24 @@ public class ElectionTests
     public void Candidate_WhoseStoreDoesNotFollow_WaitsLonger()
     {
         Election a = Node(A);
-        Assert.Equal(Options.StorelessUs + Options.BehindUs, a.Tick(0, new(Log(0, 10), StoreFollows: false, IsBehind: true)));
+        Assert.Equal(Options.StorelessUs, a.Tick(0, new(Log(0, 10), StoreFollows: false)));
+    }
+
+    [Fact]
+    public void Candidates_StandOneAfterTheOther_ButForTheirLeader()
+    {
+        foreach ((NodeName leader, NodeName node, int before) in ((NodeName, NodeName, int)[])[(C, A, 0), (C, B, 1), (A, B, 0), (A, C, 1)])
+        {
+            Election election = Node(node);
+            election.Heard(0, First, leader, Three);
+            election.TakeEffects();
+            NodeView view = With(Log(1, 10));
+            long turnUs = Options.GrantUs + (before * Options.TurnUs);
+            election.Tick(Options.GrantUs, view);
+            election.Tick(turnUs - 1, view);
+            Assert.Equal(before == 0 ? ElectionState.Asks : ElectionState.Follows, election.State);
+            election.Tick(turnUs, view);
+            Assert.Equal(ElectionState.Asks, election.State);
+        }
     }
 }

@@ -1,4 +1,4 @@
-// Slots that move from a cohort and to one, while its leader dies at each step of that: the next leader goes on, nothing is lost, and what
+// Slots that move from a cohort and to one, while its leader dies at a step of that: the next leader goes on, nothing is lost, and what
 // others see has one owner.
 using System.Globalization;
 using Slogger.Integration.Tests.Moves;

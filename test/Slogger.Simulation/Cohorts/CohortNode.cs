@@ -186,7 +186,7 @@ internal sealed class CohortNode
         while (_waiting.TryDequeue(out Action? action) && IsAlive && !_isStopped) { action(); }
     }
 
-    private NodeView View => new(_log.Index, StoreFollows: true, IsBehind: false);
+    private NodeView View => new(_log.Index, StoreFollows: true);
 
     private void Follow()
     {
