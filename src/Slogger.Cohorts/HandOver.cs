@@ -63,6 +63,10 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs,
         {
             // The node ends.
         }
+        catch (Exception e)
+        {
+            report.Error($"shard {node.Shard}: what clients were told cannot be waited for: {e}");
+        }
         thread.Post(() => Held(isSettled));
     }
 
