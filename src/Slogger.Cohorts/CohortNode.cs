@@ -26,7 +26,6 @@ namespace Slogger.Cohorts;
 internal sealed class CohortNode : ICohort, IAsyncDisposable
 {
     private const int BeatsInALease = 8;
-    private const long TryPeriodUs = 30_000_000;
     private readonly ServeOptions _options;
     private readonly SiteCredentials _credentials;
     private readonly ILogger _report;
@@ -41,8 +40,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private Vote? _vote;                             // the answer to what was asked
     private Takeover? _takeover;                     // since it was elected
     private Task _handing = Task.CompletedTask;      // another node is asked to lead
-    private Task _trying = Task.CompletedTask;       // the ways to the other nodes
-    private long _beatUs, _sinceUs, _tryUs;
+    private long _beatUs, _sinceUs;
     private volatile bool _hasSteppedDown;           // it has led, and does not any more
     private volatile bool _isStopping;
     private volatile NodeState _state;
@@ -180,7 +178,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         if (_thread.Ending.IsCancellationRequested) { return; }
         await _handing.ConfigureAwait(false);
         await _thread.CancelAsync().ConfigureAwait(false);
-        await _trying.ConfigureAwait(false);
+        await _peers.Trying.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         if (_takeover is { } takeover) { await takeover.DisposeAsync().ConfigureAwait(false); }
         if (_server is { } server) { await server.DisposeAsync().ConfigureAwait(false); }
         _thread.Join();
@@ -204,18 +202,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         else
         {
             _election.Tick(NowUs, View);
-            TryWays();
+            if (_election.Leader is not null && Life is { HasLog: true }) { _peers.TryWays(NowUs, _shard!.Log.History); }
         }
         Perform();
-    }
-
-    // A connection that nobody uses is closed by and by.
-    private void TryWays()
-    {
-        if (!_trying.IsCompleted || NowUs < _tryUs || _election!.Leader is null || Life is not { HasLog: true }) { return; }
-        _tryUs = NowUs + TryPeriodUs;
-        StreamHistory history = _shard!.Log.History;
-        _trying = Task.Run(() => _peers.TryWaysAsync(history));
     }
 
     private NodeView View => new(Last, _shard!.StoreFollows);

@@ -18,6 +18,7 @@ namespace Slogger.Cohorts;
 internal sealed class CohortPeers : IDisposable
 {
     private const int BeatsUnderWayMax = 4;
+    private const long TryPeriodUs = 30_000_000;
     private static readonly TimeSpan s_tryLimit = TimeSpan.FromSeconds(5);
     private readonly ServeOptions _options;
     private readonly TimeSpan _lease, _round;
@@ -31,6 +32,7 @@ internal sealed class CohortPeers : IDisposable
     private volatile Cohort? _reign;                                // the members of the reign that this node leads
     private readonly Dictionary<NodeName, int> _beatsUnderWay = [];
     private readonly Dictionary<NodeName, string> _refusals = [];
+    private long _tryUs;
 
     /// <summary>Nobody is called yet.</summary>
     /// <param name="options">The process's.</param>
@@ -132,10 +134,22 @@ internal sealed class CohortPeers : IDisposable
         }
     }
 
-    /// <summary>Goes to each node the way of a leader's log once, in no reign: it is refused. So there is a connection, and its code is
-    /// compiled, when this node leads. Whoever cannot be reached is left out.</summary>
+    /// <summary>Goes to each node the way of a leader's log, in no reign: it is refused. So there is a connection, and its code is
+    /// compiled, when this node leads. Again after half a minute, since a connection that nobody uses is closed.</summary>
+    /// <param name="nowUs">The clock.</param>
     /// <param name="history">Of the log.</param>
-    public async Task TryWaysAsync(StreamHistory history)
+    public void TryWays(long nowUs, StreamHistory history)
+    {
+        if (nowUs < _tryUs || !Trying.IsCompleted) { return; }
+        _tryUs = nowUs + TryPeriodUs;
+        Trying = Task.Run(() => TryWaysAsync(history));
+    }
+
+    /// <summary>Completes when none is being tried.</summary>
+    public Task Trying { get; private set; } = Task.CompletedTask;
+
+    // Whoever cannot be reached is left out.
+    private async Task TryWaysAsync(StreamHistory history)
     {
         foreach ((NodeName _, IShipConnector way) in _ways)
         {

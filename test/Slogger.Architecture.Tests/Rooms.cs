@@ -1,5 +1,5 @@
 // The block "rooms" at the beginning of docs/internals/ARCHITECTURE.md: which project may name which, and within a project which folder may
-// name which.
+// name which. On the right of a colon a project stands without "Slogger.".
 using System.Runtime.CompilerServices;
 
 namespace Slogger.Architecture.Tests;
@@ -11,7 +11,7 @@ internal sealed record Room(string Name, IReadOnlyList<string> MayName);
 
 internal static class Rooms
 {
-    private const string Begin = "```rooms", End = "```", Nothing = "nothing";
+    private const string Begin = "```rooms", End = "```", Nothing = "nothing", Prefix = "Slogger.";
 
     /// <summary>The projects and the folders, in the order of the block.</summary>
     /// <exception cref="InvalidDataException">The block is missing, or a line of it cannot be read.</exception>
@@ -27,7 +27,7 @@ internal static class Rooms
             string name = line[..colon].Trim();
             string[] mayName = [.. line[(colon + 2)..].Split(',', StringSplitOptions.TrimEntries).Where(n => n != Nothing)];
             if (line.StartsWith(' ')) { folders.Add(new($"{project}/{name}", [.. mayName.Select(n => $"{project}/{n}")])); }
-            else { projects.Add(new(project = name, mayName)); }
+            else { projects.Add(new(project = name, [.. mayName.Select(n => Prefix + n)])); }
         }
         return projects.Count > 0 ? (projects, folders)
             : throw new InvalidDataException($"{PictureFile()} has no block that begins with {Begin}");

@@ -177,7 +177,7 @@ internal abstract class RedisShard : VersionedShard
     {
         foreach (string file in (string[])[_restoreUndoFile, _attachUndoFile])
         {
-            if (!File.Exists(file) || (file == _restoreUndoFile && Follower.IsTidying)) { continue; }
+            if (!File.Exists(file) || (file == _restoreUndoFile && Follower.SettingsAreBack)) { continue; }
             try
             {
                 await using RedisConnection control = await RedisConnection.ConnectAsync(

@@ -35,14 +35,14 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     /// <summary>What follows.</summary>
     public IFollowedStore Followed => _followed!;
 
+    /// <inheritdoc cref="IFollowedStore.SettingsAreBack"/>
+    public bool SettingsAreBack => _followed is { SettingsAreBack: true };
+
     /// <summary>Where it stands; null: at no version. For people.</summary>
     public Boundary? Stands => _stands;
 
     /// <summary>Whether nobody is let in any more before the shard is a primary's.</summary>
     public bool IsPromoting { get; private set; }
-
-    /// <summary>Whether it has promoted the store, and has not put all away yet that it needed for that.</summary>
-    public bool IsTidying { get; private set; }
 
     // ---- What the intake sees ----
 
@@ -210,7 +210,6 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
             // A master takes writes, and nobody would log them yet.
             IsPromoting = true;
             await shard.Access.ShutOutAsync("the site takes over").ConfigureAwait(false);
-            IsTidying = true;
             await _followed!.PromoteAsync(stop).ConfigureAwait(false);
         }
         finally
@@ -287,7 +286,6 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     {
         if (shard.Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
         if (_followed is { } followed) { await followed.DisposeAsync().ConfigureAwait(false); }
-        IsTidying = false;
     }
 
     // ---- When the store is lost ----

@@ -61,7 +61,6 @@ public sealed class StoreFollower : IAsyncDisposable
     private readonly Task _watching;
     private long _offset;
     private volatile bool _promoting;
-    private bool _isPutBack;
 
     private StoreFollower(RedisConnection control, ReplicationFeed feed, ConfigScope scope, RestoreOptions options, string runId)
     {
@@ -274,13 +273,16 @@ public sealed class StoreFollower : IAsyncDisposable
         }
     }
 
+    /// <summary>Whether Redis was promoted, and has the settings of before. The undo file stays until this is disposed.</summary>
+    public bool SettingsAreBack { get; private set; }
+
     // Whoever waits for the promotion is not to wait for the disk.
     private async Task PutBackAsync()
     {
         try
         {
             await _scope.PutBackAsync(_control, CancellationToken.None).ConfigureAwait(false);
-            _isPutBack = true;
+            SettingsAreBack = true;
         }
         catch (RedisException)
         {
@@ -298,7 +300,7 @@ public sealed class StoreFollower : IAsyncDisposable
         await _stop.CancelAsync().ConfigureAwait(false);
         await _watching.ConfigureAwait(false);
         await _feed.DisposeAsync().ConfigureAwait(false);
-        if (_isPutBack) _scope.Forget();
+        if (SettingsAreBack) _scope.Forget();
         _stop.Dispose();
     }
 

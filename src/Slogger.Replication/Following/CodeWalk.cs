@@ -43,8 +43,6 @@ internal sealed class CodeWalk
             Add(called);
             if (called.IsVirtual && !called.IsGenericMethod) { AddCalled(type, called.Name); }
             if (called.IsConstructor && !type.IsValueType) { AddMade(type); }
-            // What awaits in a generic method.
-            if (called.Name == "Start" && called.GetGenericArguments() is [{ IsGenericType: true } awaits]) { AddMade(awaits); }
         }
         return method;
     }

@@ -31,6 +31,8 @@ internal sealed class FollowedRedis(VersionLog log, CheckpointStore checkpoints,
 
     public Task<string>? Lost => _follower?.Lost;
 
+    public bool SettingsAreBack => _follower is { SettingsAreBack: true };
+
     public long? Offset => _promotedAt ?? _follower?.Offset;
 
     public async Task<bool> ResumeAsync(bool mayBePromoted, CancellationToken stop)

@@ -20,6 +20,10 @@ internal interface IFollowedStore : IAsyncDisposable
     /// <summary>Why it cannot be brought on, which only a person can change; null: it can. Any thread.</summary>
     string? Problem => null;
 
+    /// <summary>Whether it was promoted here, and has the settings again that it had before: the note of them is yet to be
+    /// deleted.</summary>
+    bool SettingsAreBack => false;
+
     /// <summary>Goes on with what has followed for a process before.</summary>
     /// <param name="mayBePromoted">A failover is under way: it may be a primary's already.</param>
     /// <param name="stop">Gives up.</param>

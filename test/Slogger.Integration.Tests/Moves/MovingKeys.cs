@@ -101,7 +101,7 @@ internal sealed class MovingKeys(IEnumerable<int> ports, string[] keys) : IDispo
             }
             catch (ConnectionLostException)
             {
-                await Task.Delay(20);
+                await Task.Delay(Pause);
             }
         }
     }

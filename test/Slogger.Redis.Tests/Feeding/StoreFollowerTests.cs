@@ -173,6 +173,7 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
             Assert.True((await follower.BringToAsync(last.Offset)).IsThere);
             Assert.Equal(last.Digest, (await control.ExpectAsync("DEBUG", "DIGEST")).Text);
             Assert.IsType<RestoreResult.Restored>(await follower.PromoteAsync());
+            Assert.True(follower.SettingsAreBack && File.Exists(undo));
         }
         // Not what the second one found, which was the first one's.
         Assert.Equal("33", await SettingAsync(control, "repl-timeout"));
