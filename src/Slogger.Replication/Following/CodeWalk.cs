@@ -39,7 +39,9 @@ internal sealed class CodeWalk
         if (!_next.TryDequeue(out MethodBase? method)) { return null; }
         foreach (MethodBase called in CalledBy(method))
         {
-            if (called.DeclaringType is not { } type || !(type.IsGenericType || called.IsGenericMethod) || IsLeftOut(called, type)) { continue; }
+            if (called.DeclaringType is not { } type || IsLeftOut(called, type)) { continue; }
+            // Others are of the program, or were compiled with the framework.
+            if (!type.IsGenericType && !called.IsGenericMethod) { continue; }
             Add(called);
             if (called.IsVirtual && !called.IsGenericMethod) { AddCalled(type, called.Name); }
             if (called.IsConstructor && !type.IsValueType) { AddMade(type); }
@@ -53,8 +55,8 @@ internal sealed class CodeWalk
         || called.Name.StartsWith("CreateDebug", StringComparison.Ordinal)
         || s_leftOut.Any(n => type.Namespace?.StartsWith(n, StringComparison.Ordinal) == true);
 
-    // An override is needed if such an object is made, and what it overrides is called. (Where that is generic itself nobody looks: too much
-    // would be compiled that nobody calls.)
+    // An override is needed if such an object is made, and what it overrides is called. Where that is generic itself nobody looks: too much
+    // would be compiled that nobody calls.
     private void AddCalled(Type type, string name)
     {
         Uses uses = UsesOf(type);
