@@ -154,7 +154,8 @@ optimize_later() {
 
 # The proxies that tests start, compiled ahead: some thousand processes start, and each would compile itself. Without it they
 # are those of the build. Only machine code is made here: nothing is built again. What each proxy needs of the framework's generic
-# code is compiled ahead with it, or a start would compile that; such code is checked against the framework when it is loaded.
+# code is compiled ahead with it, or a start would compile that; such code is checked against the framework when it is loaded. The list
+# of assemblies is the build's, which has some for several platforms in folders: without it the runtime takes those that are there.
 compile_ahead() {
   local begun=$SECONDS
   local settings=(-p:UseCurrentRuntimeIdentifier=true -p:AppendRuntimeIdentifierToOutputPath=false -p:SelfContained=false
@@ -164,7 +165,8 @@ compile_ahead() {
   if {
     timeout -k 10 "$(remaining)" dotnet restore src/Slogger.Cli "${settings[@]}" &&
       timeout -k 10 "$(remaining)" dotnet publish src/Slogger.Cli -c Release --no-build "${settings[@]}" \
-        '-p:PublishReadyToRunCrossgen2ExtraArgs=--opt-cross-module:*%3B--non-local-generics-module:*' -o "$work/slogger"
+        '-p:PublishReadyToRunCrossgen2ExtraArgs=--opt-cross-module:*%3B--non-local-generics-module:*' -o "$work/slogger" &&
+      rm "$work/slogger/slogger.deps.json"
   } >"$work/out/publish" 2>&1 && optimize_later && chmod -R a+rX "$work/slogger"; then
     touch "$work/out/ahead"
     echo "compiled ahead in $((SECONDS - begun)) s"

@@ -28,7 +28,7 @@ internal static class CohortHost
         }
         // Nothing is compiled for the first time when a takeover waits for it.
         using var preparing = new CancellationTokenSource();
-        Task ready = Readiness.PrepareAsync(typeof(CohortHost).Assembly, isEmbedded: false, preparing.Token);
+        Task ready = Readiness.PrepareAsync(typeof(CohortHost).Assembly, isEmbedded: false, log, preparing.Token);
         using var ways = new ShipWays(options, credentials);
         int takeovers = 0;
         Reign highest = Reign.None;

@@ -32,7 +32,7 @@ internal static class BackupHost
         (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
         if (failed is not null) { return failed; }
         Task ready = !options.Site.Rehearses ? Task.CompletedTask
-            : s_ready ??= Readiness.PrepareAsync(typeof(BackupHost).Assembly, isEmbedded: options.Commit == CommitMode.Faster);
+            : s_ready ??= Readiness.PrepareAsync(typeof(BackupHost).Assembly, isEmbedded: options.Commit == CommitMode.Faster, log);
         await using Rehearsal? rehearsal = options.Site.Rehearses && options.RedisServerPath is not null ? new(options, ready, log) : null;
         await using var intake = new StreamIntake(options, credentials, server!, log, rehearsal);
         using var ways = new ShipWays(options, credentials);

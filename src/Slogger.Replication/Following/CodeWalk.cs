@@ -37,16 +37,25 @@ internal sealed class CodeWalk
     public MethodBase? Next()
     {
         if (!_next.TryDequeue(out MethodBase? method)) { return null; }
-        foreach (MethodBase called in CalledBy(method))
+        try
         {
-            if (called.DeclaringType is not { } type || IsLeftOut(called, type)) { continue; }
-            // Others are of the program, or were compiled with the framework.
-            if (!type.IsGenericType && !called.IsGenericMethod) { continue; }
-            Add(called);
-            if (called.IsVirtual && !called.IsGenericMethod) { AddCalled(type, called.Name); }
-            if (called.IsConstructor && !type.IsValueType) { AddMade(type); }
+            foreach (MethodBase called in CalledBy(method)) { Follow(called); }
+        }
+        catch (Exception)
+        {
+            // It uses an assembly that is not there, and may never be called. If it is, that is when to fail.
         }
         return method;
+    }
+
+    private void Follow(MethodBase called)
+    {
+        if (called.DeclaringType is not { } type || IsLeftOut(called, type)) { return; }
+        // Others are of the program, or were compiled with the framework.
+        if (!type.IsGenericType && !called.IsGenericMethod) { return; }
+        Add(called);
+        if (called.IsVirtual && !called.IsGenericMethod) { AddCalled(type, called.Name); }
+        if (called.IsConstructor && !type.IsValueType) { AddMade(type); }
     }
 
     // What the compiler itself knows, and puts in place of calls; what only who looks for faults has called; and what has much code that

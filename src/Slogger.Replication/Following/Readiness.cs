@@ -23,14 +23,23 @@ internal static class Readiness
     /// Completes when it is done, or given up.</summary>
     /// <param name="program">The assembly that uses all others.</param>
     /// <param name="isEmbedded">Whether the embedded store is needed.</param>
+    /// <param name="log">Is told when it cannot go on.</param>
     /// <param name="stop">Gives up.</param>
-    public static Task PrepareAsync(Assembly program, bool isEmbedded, CancellationToken stop = default)
+    public static Task PrepareAsync(Assembly program, bool isEmbedded, ILogger log, CancellationToken stop = default)
     {
         var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         // Not at a lower priority than the others: when the runtime collects garbage all have to wait for this thread.
         var thread = new Thread(() =>
         {
-            Prepare(WithWhatItUses(program, isEmbedded).SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters), stop);
+            try
+            {
+                Prepare(WithWhatItUses(program, isEmbedded).SelectMany(a => a.GetTypes()).Where(t => !t.ContainsGenericParameters), stop);
+            }
+            catch (Exception e)
+            {
+                // The process lives without it.
+                log.Warn($"not all code is compiled ahead, so a first takeover or failover may take longer: {e.Message}");
+            }
             done.SetResult();
         })
         { Name = "readiness", IsBackground = true };

@@ -1,4 +1,6 @@
 // What is compiled ahead: nothing of a sample is left for its first call, whatever it takes to find it.
+using System.Reflection;
+using System.Reflection.Emit;
 using System.Runtime;
 using Slogger.Replication.Following;
 using Xunit;
@@ -30,6 +32,37 @@ public sealed class ReadinessTests
 
         Assert.Contains("Heir`1.Called", found);
         Assert.DoesNotContain("Heir`1.Uncalled", found);
+    }
+
+    [Fact]
+    public void Walk_AMethodUsesAnAssemblyThatIsNotThere_TheOthersAreFound()
+    {
+        var missing = new PersistedAssemblyBuilder(new("Missing"), typeof(object).Assembly);
+        TypeBuilder absent = missing.DefineDynamicModule("Missing").DefineType("Absent");
+        var present = new PersistedAssemblyBuilder(new("Present"), typeof(object).Assembly);
+        TypeBuilder uses = present.DefineDynamicModule("Present").DefineType("Uses");
+        foreach ((string name, Type local) in new[] { ("First", absent), ("Second", typeof(int)) })
+        {
+            ILGenerator code = uses.DefineMethod(name, MethodAttributes.Public | MethodAttributes.Static).GetILGenerator();
+            code.DeclareLocal(local);
+            code.Emit(OpCodes.Call, typeof(Array).GetMethod(nameof(Array.Empty))!.MakeGenericMethod(typeof(int)));
+            code.Emit(OpCodes.Pop);
+            code.Emit(OpCodes.Ret);
+        }
+        absent.CreateType();
+        uses.CreateType();
+        using var file = new MemoryStream();
+        present.Save(file);
+        Type loaded = Assembly.Load(file.ToArray()).GetType("Uses")!;
+        Assert.Throws<FileNotFoundException>(() => loaded.GetMethod("First")!.GetMethodBody());
+
+        var walk = new CodeWalk([loaded]);
+        List<string> found = [];
+        while (walk.Next() is { } method) { found.Add(method.Name); }
+
+        Assert.Contains("First", found);
+        Assert.Contains("Second", found);
+        Assert.Contains("Empty", found);
     }
 
     private static long Compiled(Action what)
