@@ -485,6 +485,6 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     {
         Node = Options.Node.Text, Role = RoleOf(_state), Reign = _state.Reign.Number, Leader = _state.Leader?.Text ?? "",
         Durable = ShipWire.ToWire(Last), Commit = ShipWire.ToWire(CommitOf(Lead)), Clients = _shard!.Seat.Address,
-        SinceUs = NowUs - _sinceUs, Problem = Life?.Problem ?? "",
+        SinceUs = NowUs - _sinceUs, Problem = Life?.Problem ?? "", CalledOff = HandingOver.CalledOff ?? "",
     };
 }

@@ -19,6 +19,9 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs,
     // FrozenUntilUs is null until it is known whether all that was told is committed.
     private sealed record Begun(NodeName To, Cohort? Members, bool IsForced, bool IsSettled = false, long? FrozenUntilUs = null);
 
+    /// <summary>Why the last one was called off; null: it was not.</summary>
+    public string? CalledOff { get; private set; }
+
     /// <summary>Completes when another node leads, after this one has led. Any thread.</summary>
     public Task Succeeded => _succeeded.Task;
 
@@ -46,7 +49,7 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs,
             _begun = begun with { IsForced = begun.IsForced || isForced };
             return;
         }
-        _begun = new(to, members, isForced || lead.Commit is null);
+        (_begun, CalledOff) = (new(to, members, isForced || lead.Commit is null), null);
         Task<bool> holding = node.HoldAsync();
         if (holding.IsCompletedSuccessfully) { Held(holding.Result); }
         else { _ = AwaitAsync(holding); }
@@ -102,7 +105,7 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs,
     private void CallOff(string why)
     {
         report.Warn($"shard {node.Shard}: node {node.Options.Node} goes on to lead: {why}");
-        _begun = null;
+        (_begun, CalledOff) = (null, why);
         node.GoOn();
     }
 }

@@ -68,7 +68,12 @@ internal static class LeadCommand
         if (reply.Problem.Length > 0) { return CommandResult.Failed($"{before.Node} goes on to lead: {reply.Problem}", look); }
         while (Stopwatch.GetElapsedTime(began) < Limit)
         {
-            if (LeaderOf(await cohort.AskAsync(host.Stop).ConfigureAwait(false), before.Reign)?.Answer.Reply is { } next)
+            asked = await cohort.AskAsync(host.Stop).ConfigureAwait(false);
+            if (asked.Select(a => a.Answer.Reply).FirstOrDefault(r => r?.Node == before.Node) is { CalledOff: { Length: > 0 } why })
+            {
+                return CommandResult.Failed($"{before.Node} goes on to lead: {why}", look);
+            }
+            if (LeaderOf(asked, before.Reign)?.Answer.Reply is { } next)
             {
                 TimeSpan took = Stopwatch.GetElapsedTime(began);
                 new LeadReport(before.Node, next.Node, next.Reign, took).Write(host, asJson);
@@ -77,11 +82,7 @@ internal static class LeadCommand
             }
             await Task.Delay(Pause, host.Stop).ConfigureAwait(false);
         }
-        if (LeaderOf(await cohort.AskAsync(host.Stop).ConfigureAwait(false), after: 0)?.Answer.Reply?.Reign == before.Reign)
-        {
-            return CommandResult.Failed($"{before.Node} goes on to lead: the other node has not come to the end of its log", look);
-        }
-        return CommandResult.Failed($"{before.Node} has handed over, and nobody leads after {Limit.TotalSeconds:0} s", look);
+        return CommandResult.Failed($"nobody else leads {Limit.TotalSeconds:0} s after {before.Node} was asked to hand over", look);
     }
 
     // Of a later reign than that, with its record at a majority.

@@ -51,12 +51,32 @@ public class ShardLifecycleTests
         Assert.Null(shard.Resolve()[^1].RolledBack);
     }
 
+    // A failover has opened all shards of the site in one world-line. Of a cohort that elected another leader nobody knows that.
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void TakeOver_WaitsForPeers_UnlessItsSiteHasTakenOverWithAllShards(bool isWithSite)
+    {
+        IReadOnlyList<LifecycleStep> steps = new Shard().TakeOver(isWithSite);
+
+        Assert.Equal(!isWithSite, steps.Any(s => s.Kind == K.LookAtPeers));
+        Assert.Equal(1, steps.Count(s => s.Kind == K.Open));
+        Assert.Equal(new VersionNumber(7), steps.Single(s => s.Kind == K.Open).RolledBack?.Version);
+    }
+
     /// <summary>A shard of two over a Redis whose log is durable up to version 7.</summary>
     private sealed class Shard
     {
         private readonly ShardLifecycle _life = new(new() { Shard = new(0), HasPeers = true, IsSupervised = true }, new WorldLine(1));
         private WorldLine _sql = new(1), _log = new(1);
-        private bool _isAttached, _isEmpty, _hasEnded;
+        private bool _isAttached, _isEmpty, _hasEnded, _areStreamsOpen;
+
+        private LifecycleView Now =>
+            new() { IsAttached = _isAttached, IsSuspected = IsSuspected, AreStreamsOpen = _areStreamsOpen };
+
+        private Boundary Last => new(_log, new VersionNumber(7), 70, 0, default);
+
+        private MetadataView View => new() { Cut = new(_sql, new VersionNumber(7)), Claim = new(_sql, new VersionNumber(7)) };
 
         public bool IsSuspected { get; set; }
 
@@ -70,6 +90,18 @@ public class ShardLifecycleTests
             Assert.Equal(K.Open, Perform(null, null)[^1].Kind);
         }
 
+        public IReadOnlyList<LifecycleStep> TakeOver(bool isWithSite)
+        {
+            _areStreamsOpen = true;
+            _life.TakenOver(Last, View, isWithSite);
+            _life.BeginTakeOver();
+            List<LifecycleStep> steps = Perform(null, null);
+            // Clients are let in here, or in a sequence of its own.
+            if (steps.Any(s => s.Kind == K.Open)) { return steps; }
+            _life.BeginOpening();
+            return [.. steps, .. Perform(null, null)];
+        }
+
         public IReadOnlyList<LifecycleStep> Resolve(K? failAt = null, K? suspectAt = null)
         {
             _life.BeginResolving();
@@ -79,7 +111,7 @@ public class ShardLifecycleTests
         private List<LifecycleStep> Perform(K? failAt, K? suspectAt)
         {
             List<LifecycleStep> done = [];
-            while (_life.Next(new() { IsAttached = _isAttached, IsSuspected = IsSuspected }, out LifecycleStep step))
+            while (_life.Next(Now, out LifecycleStep step))
             {
                 done.Add(step);
                 if (step.Kind == failAt) { break; }
@@ -91,7 +123,6 @@ public class ShardLifecycleTests
 
         private void Report(LifecycleStep step)
         {
-            Boundary last = new(_log, new VersionNumber(7), 70, 0, default);
             switch (step.Kind)
             {
                 case K.CompareStore: _life.Compared(true); break;
@@ -99,10 +130,9 @@ public class ShardLifecycleTests
                     _life.StoreStarting(_hasEnded);
                     _hasEnded = false;
                     break;
-                case K.LookAtMetadata: _life.Looked(
-                    new() { Cut = new(_sql, new VersionNumber(7)), Claim = new(_sql, new VersionNumber(7)) }); break;
+                case K.LookAtMetadata: _life.Looked(View); break;
                 case K.LookAtStore: _life.Found(_isEmpty ? StoreSituation.Empty : StoreSituation.Continues, "", 0); break;
-                case K.ReadLog: _life.Proved(last, last, null); break;
+                case K.ReadLog: _life.Proved(Last, Last, null); break;
                 case K.BeginWorldLine:
                     _sql = _sql.Next;
                     _life.WorldLineBegun(step.At.Version);

@@ -1,6 +1,7 @@
 // slogger cohort status and lead, of nodes that run.
 using System.Text.Json;
 using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Cohorts;
 
@@ -37,6 +38,40 @@ public sealed class CohortCommandTests
             StringComparison.Ordinal);
         Assert.True(after.GetProperty("reign").GetInt64() > before.GetProperty("reign").GetInt64());
         Assert.Equal(1, (await nodes.CommandAsync("lead", "--to", CohortNodes.NameOf(third))).ExitCode);
+    }
+
+    // With early replies: what is asked for now would be answered, and then lost.
+    [Fact]
+    public async Task Lead_TheStoreAnswersNothing_IsCalledOff_AndTheLeaderGoesOn()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace) { OptionsOf = _ => ["--replies", "early"] };
+        await nodes.StartAsync();
+        int leader = await nodes.LeaderAsync(), to = (leader + 1) % CohortNodes.Count;
+        for (int i = 0; i < CohortNodes.Count; i++) { await nodes.FollowsOrLeadsAsync(i); }
+        Assert.Equal(leader, await nodes.LeaderAsync());
+        long reign = await nodes.NumberAsync(leader, "reign");
+        using RespClient client = await nodes.ConnectAsync(leader);
+        int store = SupervisedRedis.Find(nodes.Data(leader))!.Value;
+        ChildProcess.Suspend(store);
+        (int Code, string Said) lead;
+        try
+        {
+            await client.SendAsync("SET", "k", "1");
+            lead = await nodes.CommandAsync("lead", "--to", CohortNodes.NameOf(to));
+        }
+        finally
+        {
+            ChildProcess.Resume(store);
+        }
+
+        Assert.Equal("+OK", (await client.ReadAsync(CohortNodes.Generous)).Compact);
+        Assert.Equal("$1", (await client.CallAsync("GET", "k")).Compact);
+        Assert.Equal(1, lead.Code);
+        Assert.Contains($"{CohortNodes.NameOf(leader)} goes on to lead: what clients were told was not committed in time", lead.Said,
+            StringComparison.Ordinal);
+        Assert.Equal(reign, await nodes.NumberAsync(leader, "reign"));
+        Assert.Equal(1, (await client.CallAsync("DPR.WAIT", "*", "60000")).Items[2].AsInteger());
     }
 
     // Waits until so many nodes may be lost.

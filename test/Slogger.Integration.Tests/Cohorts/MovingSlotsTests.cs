@@ -3,6 +3,7 @@
 using System.Globalization;
 using Slogger.Integration.Tests.Moves;
 using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
 using Slogger.Metadata;
 using Slogger.Metadata.Sql;
 
@@ -78,6 +79,63 @@ public sealed class MovingSlotsTests(ITestOutputHelper output)
             throw;
         }
     }
+
+    // As a cluster grows by a shard with a cohort: its log begins in the middle of the cluster's life.
+    [Fact]
+    public async Task Shard_HasJoined_BecomesACohort_SlotsMoveToIt_AndItOutlivesItsNodes()
+    {
+        const int Old = 1, Keys = 50;
+        const string First = "{b}k", Second = "{a}k";       // by their slots, 3300 and 15495
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace) { OptionsOf = _ => ["--shard", "2"] };
+        await using OtherShard lower = new(workspace, nodes, shard: 0), upper = new(workspace, nodes, shard: 1);
+        try
+        {
+            await FillAsync(lower, First, Keys);
+            await FillAsync(upper, Second, Keys);
+            await nodes.StartAloneAsync(Old, "--join", "--shard", "2");
+            await MovedAsync(nodes, "3000-3999");
+            Assert.Equal(0, await nodes.TerminateAsync(Old));
+
+            await nodes.StartAsync();
+            for (int i = 0; i < CohortNodes.Count; i++)
+            {
+                await nodes.FollowsOrLeadsAsync(i);
+                Assert.Empty(await nodes.MissingAsync(i, First, Keys));
+            }
+            int leader = await nodes.LeaderAsync();
+            await nodes.KillAsync(leader);
+            int next = await nodes.LeaderAsync(but: leader);
+            await MovedAsync(nodes, "15000-15999");
+            await nodes.StartAsync(leader);
+            await nodes.FollowsAsync(leader);
+            await nodes.KillAsync(next);
+            int last = await nodes.LeaderAsync(but: next);
+            foreach (string prefix in (string[])[First, Second]) { Assert.Empty(await nodes.MissingAsync(last, prefix, Keys)); }
+            using RespClient client = await upper.Process.ConnectAsync();
+            Assert.StartsWith("-MOVED", (await client.CallAsync("GET", $"{Second}:0")).Compact, StringComparison.Ordinal);
+        }
+        catch (Exception)
+        {
+            output.WriteLine(lower.Process.Tail());
+            output.WriteLine(upper.Process.Tail());
+            output.WriteLine(nodes.Tail());
+            throw;
+        }
+    }
+
+    private static async Task FillAsync(OtherShard shard, string prefix, int count)
+    {
+        await shard.Process.ReadyAsync();
+        using RespClient client = await shard.Process.ConnectAsync();
+        for (int i = 0; i < count; i++)
+        {
+            Assert.Equal("+OK", (await client.CallAsync("SET", $"{prefix}:{i}", $"{i}")).Compact);
+        }
+    }
+
+    private static Task MovedAsync(CohortNodes nodes, string slots) => nodes.EventuallyAsync($"slots {slots} have moved", async () =>
+        (await MoveAsync(nodes, "--slots", slots, "--to", "2")).ExitCode == 0);
 
     private static Task<(int ExitCode, string Output)> MoveAsync(CohortNodes nodes, params string[] arguments) =>
         ProxyProcess.CommandAsync(["move", "--metadata", nodes.Metadata, "--cluster", CohortNodes.Cluster, .. arguments]);
