@@ -10,8 +10,6 @@ namespace Slogger.FrontEnd;
 internal sealed unsafe partial class Client
 {
     private int _subscribing;
-    private long _requestBytes;
-
     // What Redis says of itself, asked for this request.
     private StoreFacts? _facts;
 
@@ -77,46 +75,6 @@ internal sealed unsafe partial class Client
         if (_loop.Slots is not null && Slots.Handle(kind) is { } done) { return done; }
         return (_pins & Pins.Multi) != 0 ? command.Queue(this) : command.Handle(this);
     }
-
-    // ---- Arguments of the request at the head of the input ----
-
-    /// <summary>The request itself.</summary>
-    public ReadOnlySpan<byte> Request => new(_input.Head, (int)_requestBytes);
-
-    public int ArgumentCount => _loop.Arguments.Count;
-
-    public ReadOnlySpan<byte> Argument(int index)
-    {
-        (int offset, int length) = _loop.Arguments[index];
-        return new ReadOnlySpan<byte>(_input.Head + offset, length);
-    }
-
-    /// <summary>Compares as Redis does: as C strings, that is up to a zero byte.</summary>
-    public bool ArgumentIs(int index, ReadOnlySpan<byte> word)
-    {
-        if (index >= ArgumentCount) { return false; }
-        ReadOnlySpan<byte> argument = Argument(index);
-        int zero = argument.IndexOf((byte)0);
-        return Ascii.EqualsIgnoreCase(zero < 0 ? argument : argument[..zero], word);
-    }
-
-    public bool HasArgument(ReadOnlySpan<byte> word)
-    {
-        for (int i = 1; i < ArgumentCount; i++)
-        {
-            if (ArgumentIs(i, word)) { return true; }
-        }
-        return false;
-    }
-
-    public bool ArgumentNumber(int index, out long number)
-    {
-        ReadOnlySpan<byte> text = index < ArgumentCount ? Argument(index) : default;
-        return Utf8Parser.TryParse(text, out number, out int used) && used == text.Length && text.Length > 0;
-    }
-
-    /// <summary>An argument as text, in UTF-8.</summary>
-    public string TextOf(int index) => Encoding.UTF8.GetString(Argument(index));
 
     /// <summary>It has said READONLY: a follower may answer its reads.</summary>
     public bool ReadsHere { get; set; }
