@@ -68,6 +68,11 @@ trap interrupted INT TERM HUP
 report_and_exit() {
   local skipped_text=""
   [ "$skipped" -gt 0 ] && skipped_text=", $skipped skipped"
+  if [ -n "$whole" ] && [ -s "$work/out/tests" ]; then
+    echo "what took longest:"
+    sort -t, -k2 -n -r "$work/out/times" | head -n 5
+    sort -n -r "$work/out/tests" | head -n 25 | awk '{ seconds = $1; $1 = ""; printf "%5d s %s\n", seconds, $0 }'
+  fi
   [ -s "$work/out/failures" ] && echo "failed:" && cat "$work/out/failures"
   finish
   echo "total time $((SECONDS - started)) s"
@@ -190,12 +195,15 @@ run_project() {
   # The simulator computes all the time; what others wait for goes before it.
   [ "$name" = Slogger.Simulation ] && behind=(nice -n 10)
   local program=test/$name/bin/Release/net10.0/$name
-  # The braces take the shell's own remark on a crash.
+  # The braces take the shell's own remark on a crash, and the processor time: of all its processes, but for those that outlive it.
+  local TIMEFORMAT='%U %S'
   {
-    env TMPDIR="$work/tmp" "$run_mark" timeout -k 10 "$(remaining)" "${behind[@]}" "$program" -noColor -noLogo "${only[@]}" \
-      -xml "$work/out/$name.xml" >"$work/out/$name.log" 2>&1 </dev/null
-    echo $? >"$work/out/$name.code"
-  } 2>/dev/null
+    time {
+      env TMPDIR="$work/tmp" "$run_mark" timeout -k 10 "$(remaining)" "${behind[@]}" "$program" -noColor -noLogo "${only[@]}" \
+        -xml "$work/out/$name.xml" >"$work/out/$name.log" 2>&1 </dev/null
+      echo $? >"$work/out/$name.code"
+    }
+  } 2>"$work/out/$name.times"
   echo $((SECONDS - begun)) >"$work/out/$name.seconds"
 }
 
@@ -234,6 +242,10 @@ count_project() {
   fi
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' "$name" "$p" "$f" "$s" "$seconds" "$note"
+  awk -v name="$name" -v s="$seconds" 'END { printf "%-32s %5d s, %5d s of a processor\n", name, s, $1 + $2 }' "$work/out/$name.times" \
+    >>"$work/out/times"
+  grep -oE '<test name="[^"]*"|time="[0-9.]+"' "$xml" 2>/dev/null |
+    awk -F'"' '/^<test/ { name = $2 } /^time/ && name { print $2, name; name = "" }' >>"$work/out/tests"
   if [ "$f" -gt 0 ]; then
     grep -o '[^ ].*\[FAIL\]$' "$work/out/$name.log" >>"$work/out/failures" || echo "$name$note" >>"$work/out/failures"
     echo "---- output of $name (beginning and end of each failure, without frames of the test framework)"

@@ -3,6 +3,7 @@
 using Slogger.Core.Identities;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Stores;
 using Slogger.Replication.Following;
 using Slogger.Sites;
 using Slogger.Sites.Access;
@@ -28,7 +29,8 @@ internal static class CohortHost
         }
         // Nothing is compiled for the first time when a takeover waits for it.
         using var preparing = new CancellationTokenSource();
-        Task ready = Readiness.PrepareAsync(typeof(CohortHost).Assembly, isEmbedded: false, log, preparing.Token);
+        Task ready = FailPoint.IsUnprepared ? Task.CompletedTask
+            : Readiness.PrepareAsync(typeof(CohortHost).Assembly, isEmbedded: false, log, preparing.Token);
         using var ways = new ShipWays(options, credentials);
         int takeovers = 0;
         Reign highest = Reign.None;

@@ -12,6 +12,12 @@ internal static class FailPoint
     /// <summary>Has this process's clock stand so many microseconds off, as another machine's would.</summary>
     public const string ClockVariable = "SLOGGER_TEST_CLOCK_OFFSET_US";
 
+    /// <summary>Set: a node of a cohort compiles nothing ahead of a takeover. That would take ten seconds of a processor for each start of
+    /// one, and decides only how long a takeover takes.</summary>
+    public const string UnpreparedVariable = "SLOGGER_TEST_UNPREPARED";
+
+    public static readonly bool IsUnprepared = Environment.GetEnvironmentVariable(UnpreparedVariable) is { Length: > 0 };
+
     public static readonly long ClockOffsetUs = long.TryParse(Environment.GetEnvironmentVariable(ClockVariable), out long offset) ? offset
         : 0;
 

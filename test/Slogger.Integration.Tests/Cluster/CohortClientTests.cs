@@ -3,6 +3,7 @@
 using System.Globalization;
 using System.Net;
 using System.Net.Sockets;
+using Slogger.Integration.Tests.Cohorts;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 
@@ -105,7 +106,7 @@ public sealed class CohortClientTests(ITestOutputHelper output)
         "--redis-server", RedisProcess.Executable, "--data", workspace.Folder(Names[node]), "--metadata",
         $"sqlite:{workspace.File("meta.db")}", "--cluster", "shop", "--node", Names[node], "--cohort",
         string.Join(',', Names.Zip(ways, (n, w) => $"{n}=127.0.0.1:{Text(w)}")), "--lease", "1s", "--reads-stale-max", "10s",
-    ]);
+    ], new Dictionary<string, string> { [CohortNodes.UnpreparedVariable] = "1" });
 
     private static async Task<int> LeaderAsync(int[] ports)
     {

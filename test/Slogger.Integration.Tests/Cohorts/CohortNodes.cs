@@ -26,6 +26,12 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     /// <summary>Further options of a node.</summary>
     public Func<int, string[]> OptionsOf { get; init; } = _ => [];
 
+    /// <summary>Set: nodes compile nothing ahead of a takeover.</summary>
+    public const string UnpreparedVariable = "SLOGGER_TEST_UNPREPARED";
+
+    /// <summary>Whether nodes compile ahead what a takeover needs.</summary>
+    public bool ArePrepared { get; init; }
+
     /// <summary>Further environment of a node; null: none.</summary>
     public Func<int, IReadOnlyDictionary<string, string>?> EnvironmentOf { get; init; } = _ => null;
 
@@ -112,7 +118,11 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
         _processes[node] = ProxyProcess.Launch(_clientPorts[node],
         [
             "--redis-server", RedisProcess.Executable, "--data", Data(node), "--metadata", Metadata, "--cluster", Cluster, .. options,
-        ], EnvironmentOf(node));
+        ],
+        new Dictionary<string, string>(EnvironmentOf(node) ?? new Dictionary<string, string>())
+        {
+            [UnpreparedVariable] = ArePrepared ? "" : "1",
+        });
     }
 
     // What it has said is kept for who fails.

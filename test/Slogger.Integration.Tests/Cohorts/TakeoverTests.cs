@@ -21,7 +21,7 @@ public sealed class TakeoverTests(ITestOutputHelper output)
         Assert.SkipWhen(usesPostgres && PostgresProcess.Programs is null, "PostgreSQL is not installed");
         using var workspace = new Workspace();
         using PostgresProcess? postgres = usesPostgres ? await PostgresProcess.StartAsync(workspace) : null;
-        await using var nodes = new CohortNodes(workspace, postgres);
+        await using var nodes = new CohortNodes(workspace, postgres) { ArePrepared = true };
         await nodes.StartAsync();
         int first = await nodes.LeaderAsync();
         await nodes.FillAsync(first, "before", Keys);
