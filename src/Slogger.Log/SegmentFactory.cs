@@ -62,6 +62,18 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
         return Create(sequence);
     }
 
+    /// <summary>Whether a file is prepared: who takes it does not wait.</summary>
+    public bool IsReady
+    {
+        get
+        {
+            lock (_lock)
+            {
+                return _spare is { IsCompleted: true };
+            }
+        }
+    }
+
     /// <summary>A file of zeros, open for writing; its name is durable.</summary>
     /// <exception cref="IOException">There is no space, or the disk failed.</exception>
     public ILogFile Take(long sequence)

@@ -200,6 +200,9 @@ public sealed partial class VersionLog
     /// <remarks>The logs of a cohort's nodes begin at different places of one history: there the stream alone names it.</remarks>
     public StreamHistory History => new(Origin.ReplicationId, _options.IsFencedElsewhere ? 0 : ContiguousFrom(Origin.Offset));
 
+    /// <summary>Whether a segment can begin without its file being made first, for which appends and syncs would wait. Any thread.</summary>
+    public bool IsNextPrepared => _factory.IsReady;
+
     /// <summary>Notes that the same history goes on under another stream identity. Durable when it returns, with everything
     /// appended before.</summary>
     /// <exception cref="LogIOException">The disk refused.</exception>

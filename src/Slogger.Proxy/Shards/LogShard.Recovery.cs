@@ -130,7 +130,8 @@ internal sealed partial class LogShard
         var scanner = new StreamScanner(from, from == last.Offset ? last.Database : 0);
         if (from == _log.EndOffset) { return scanner; }
         using LogReader reader = _log.OpenReader(from);
-        var buffer = new byte[1 << 20];
+        // Not of the heap of large objects: its memory would have to be fetched while clients wait.
+        var buffer = new byte[1 << 16];
         while (scanner.Offset < _log.EndOffset)
         {
             int count = reader.Read(buffer);

@@ -129,7 +129,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
 
     internal override async Task MaintainAsync(CancellationToken stop)
     {
-        NoteIdentity();
+        // Clients of a new leader wait for what is written to its log. If the process ends before, another node leads.
+        if (_lead is null || _log.IsNextPrepared) { NoteIdentity(); }
         _checkpointer.CarryForward();
         await base.MaintainAsync(stop).ConfigureAwait(false);
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
