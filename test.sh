@@ -244,8 +244,7 @@ count_project() {
   printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' "$name" "$p" "$f" "$s" "$seconds" "$note"
   awk -v name="$name" -v s="$seconds" 'END { printf "%-32s %5d s, %5d s of a processor\n", name, s, $1 + $2 }' "$work/out/$name.times" \
     >>"$work/out/times"
-  grep -oE '<test name="[^"]*"|time="[0-9.]+"' "$xml" 2>/dev/null |
-    awk -F'"' '/^<test/ { name = $2 } /^time/ && name { print $2, name; name = "" }' >>"$work/out/tests"
+  grep -o '<test [^>]*>' "$xml" 2>/dev/null | sed -nE 's/.* name="([^"]*)".* time="([0-9.]+)".*/\2 \1/p' >>"$work/out/tests"
   if [ "$f" -gt 0 ]; then
     grep -o '[^ ].*\[FAIL\]$' "$work/out/$name.log" >>"$work/out/failures" || echo "$name$note" >>"$work/out/failures"
     echo "---- output of $name (beginning and end of each failure, without frames of the test framework)"
