@@ -16,12 +16,19 @@ internal sealed unsafe partial class FrontEndLoop
     public void Withhold(ClusterSlots view, StoreCommands commands, Withholding withholding)
     {
         UseSlots(view, commands);
+        AwaitForwarded(withholding);
+    }
+
+    /// <summary>Awaits all that was forwarded before. What blocks with nothing behind it is not awaited: it does nothing while all others
+    /// are held.</summary>
+    public void AwaitForwarded(Withholding withholding)
+    {
         if (Shared is { } shared) { withholding.Await(shared); }
         if (Sharing.Retiring is { } retiring) { withholding.Await(retiring); }
         foreach (Upstream lingering in Upstreams.Lingering) { withholding.AwaitEnd(lingering); }
         foreach (Client client in Clients)
         {
-            if (!client.HoldsUp(Slots!, out bool mustEnd)) { continue; }
+            if (!client.HoldsUp(Slots, out bool mustEnd)) { continue; }
             withholding.Await(client.Dedicated!);
             if (mustEnd) { withholding.MustEnd.Add(client); }
         }

@@ -1,5 +1,4 @@
 // What the shard says to the front end.
-using Slogger.Core.Shards;
 
 namespace Slogger.FrontEnd;
 
@@ -63,20 +62,4 @@ internal sealed unsafe partial class FrontEndLoop
 
     /// <summary>Less is held than before (<see cref="IShardPort.Hold"/>).</summary>
     public void OnHoldEnded() => Held.Release();
-
-    /// <summary>Awaits all that was forwarded before. What blocks with nothing behind it is not awaited: it does nothing while all others
-    /// are held.</summary>
-    public void AwaitForwarded(Withholding withholding)
-    {
-        if (Shared is { } shared) { withholding.Await(shared); }
-        if (Sharing.Retiring is { } retiring) { withholding.Await(retiring); }
-        foreach (Upstream lingering in Upstreams.Lingering) { withholding.AwaitEnd(lingering); }
-        foreach (Client client in Clients)
-        {
-            if (!client.HoldsUp(Slots, out bool mustEnd)) { continue; }
-            withholding.Await(client.Dedicated!);
-            if (mustEnd) { withholding.MustEnd.Add(client); }
-        }
-        _withholdings.Add(withholding);
-    }
 }

@@ -1,10 +1,7 @@
 // A connection from the front end to Redis: either the shared one, which carries the ordinary commands of all clients, or
 // a dedicated one, which carries everything of one client that needs a connection of its own. Replies are matched to
 // requests first in, first out. Used by the loop's thread only.
-using System.Globalization;
-using System.Net.Sockets;
 using System.Runtime.CompilerServices;
-using System.Text;
 using Slogger.FrontEnd.Transports;
 using Slogger.Resp;
 

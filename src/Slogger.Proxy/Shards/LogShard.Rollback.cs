@@ -72,7 +72,7 @@ internal sealed partial class LogShard
     }
 
     private bool IsOnHistory(RedisFacts facts) =>
-        RollbackChoice.IsOnHistory(facts.IsMaster && facts.ReplicationId == _log.ReplicationId, facts.Offset, _log.EndOffset);
+        RollbackChoice.IsOnHistory(facts.IsMaster && facts.ReplicationId == OwnReplicationId, facts.Offset, _log.EndOffset);
 
     private async Task<(bool IsDone, string How, int Keys)> TryInPlaceAsync(RedisFacts facts, Boundary start, CancellationToken stop)
     {

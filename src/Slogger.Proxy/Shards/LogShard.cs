@@ -140,7 +140,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             shipping.ReportSilence();
             await shipping.KeepSeedingAsync(stop).ConfigureAwait(false);
         }
-        if (IsOpen && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
+        // One is taken of the stream that the log names.
+        if (IsOpen && _owedIdentity is null && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
     }
 
     internal override Task BeforeEndAsync() => _checkpointer.TakeAtEndAsync();

@@ -14,6 +14,9 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     /// <summary>As --cluster takes it.</summary>
     public const string Cluster = "replicated";
 
+    /// <summary>Set: nodes compile nothing ahead of a takeover.</summary>
+    public const string UnpreparedVariable = "SLOGGER_TEST_UNPREPARED";
+
     /// <summary>Ends a hung test; decides nothing.</summary>
     public static readonly TimeSpan Generous = TimeSpan.FromMinutes(3);
 
@@ -25,9 +28,6 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
 
     /// <summary>Further options of a node.</summary>
     public Func<int, string[]> OptionsOf { get; init; } = _ => [];
-
-    /// <summary>Set: nodes compile nothing ahead of a takeover.</summary>
-    public const string UnpreparedVariable = "SLOGGER_TEST_UNPREPARED";
 
     /// <summary>Whether nodes compile ahead what a takeover needs.</summary>
     public bool ArePrepared { get; init; }
