@@ -188,23 +188,26 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
 
     // ---- The machine ----
 
-    private void Tick()
+    // When it is to be done again at the latest.
+    private long Tick()
     {
+        long nextUs = long.MaxValue;
         if (_election!.State == ElectionState.Leads)
         {
             Changes.Tick();
             HandingOver.Tick();
             // It may have handed over.
-            if (_election.State != ElectionState.Leads) { return; }
+            if (_election.State != ElectionState.Leads) { return nextUs; }
             _shard!.Cohort!.Lead?.Look(lease => _election.Leased(NowUs, lease));
             if (NowUs - _beatUs >= _times.LeaseUs / BeatsInALease) { Beat(); }
         }
         else
         {
-            _election.Tick(NowUs, View);
+            nextUs = _election.Tick(NowUs, View);
             if (_election.Leader is not null && Life is { HasLog: true }) { _peers.TryWays(NowUs, _shard!.Log.History); }
         }
         Perform();
+        return nextUs;
     }
 
     private NodeView View => new(Last, _shard!.StoreFollows);
@@ -399,7 +402,8 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _takeover.Begin(reign, life, begin.LosesNothing);
     }
 
-    /// <summary>The store is a primary's, and a majority has the reign's record. Whether this node still leads: then it serves.</summary>
+    /// <summary>The store is a primary's. Whether this node still leads: then it serves, as soon as a majority has the reign's
+    /// record.</summary>
     public bool MayServe(Reign reign, bool founds)
     {
         if (_election!.State != ElectionState.Leads || _election.Reign != reign) { return false; }
@@ -446,9 +450,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     }
 
     /// <summary>Its reign is over: another node is asked to lead. See <see cref="Election.HandOver"/>.</summary>
-    public void EndReign(NodeName to, LogIndex? commit, Cohort? members, bool isSettled)
+    public void EndReign(NodeName to, LogIndex? commit, Cohort? members, bool isSettled, bool hasAll)
     {
-        _election!.HandOver(NowUs, to, commit, members, isSettled);
+        _election!.HandOver(NowUs, to, commit, members, isSettled, hasAll);
         Perform();
     }
 

@@ -40,7 +40,8 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
         CohortWire.Check(options, request.From);
         return await AnswerAsync(() =>
         {
-            node.LeadTold(new(new(request.From.Node), new(request.Ends), ShipWire.FromWire(request.Members), request.IsSettled));
+            node.LeadTold(new(new(request.From.Node), new(request.Ends), ShipWire.FromWire(request.Members), request.IsSettled,
+                new(request.Votes)));
             return new V1.LeadReply();
         }).ConfigureAwait(false);
     }

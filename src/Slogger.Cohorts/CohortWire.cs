@@ -28,10 +28,11 @@ internal static class CohortWire
     public static V1.VoteReply ToWire(in Vote vote, bool isStranger) => new()
     {
         Reign = vote.Reign.Number, IsPre = vote.IsPre, IsYes = vote.IsYes, Promised = vote.Promised.Number, IsStranger = isStranger,
+        GrantedUs = vote.GrantedUs,
     };
 
     public static Vote FromWire(NodeName from, V1.VoteReply wire) =>
-        new(from, new(wire.Reign), wire.IsPre, wire.IsYes, new(wire.Promised));
+        new(from, new(wire.Reign), wire.IsPre, wire.IsYes, new(wire.Promised), wire.GrantedUs);
 
     /// <summary>Why a message is refused; null: it is of this cohort.</summary>
     public static string? Against(ServeOptions options, V1.Membership? from) =>

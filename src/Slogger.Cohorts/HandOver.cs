@@ -1,6 +1,7 @@
 // A leader has another node lead: by plan, for a change of members, or because its own store is lost. First all that anybody was told is
 // committed: with committed replies it is anyway, with early ones operations are held until it is. Within a round trip the other node has
-// all that is committed, since nothing more is meanwhile (Leader.IsFrozen). Then this node votes for it, and no other has to.
+// all that is committed, since nothing more is meanwhile (Leader.IsFrozen). Then this node votes for it with its word, and no other has
+// to.
 using Slogger.Core.Cohorts;
 using Slogger.Proxy.Ports;
 
@@ -90,7 +91,7 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs,
     public void Tick()
     {
         if (_begun is not { FrozenUntilUs: { } untilUs } begun || node.Lead is not { } lead) { return; }
-        bool isReady = lead.Has(begun.To) || lead.Commit is null;
+        bool hasAll = lead.Has(begun.To), isReady = hasAll || lead.Commit is null;
         if (!isReady && CohortNode.NowUs < untilUs) { return; }
         if (!isReady && !begun.IsForced)
         {
@@ -99,7 +100,7 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs,
             return;
         }
         _begun = null;
-        node.EndReign(begun.To, lead.Commit, begun.Members, begun.IsSettled);
+        node.EndReign(begun.To, lead.Commit, begun.Members, begun.IsSettled, hasAll);
     }
 
     private void CallOff(string why)

@@ -10,7 +10,7 @@ namespace Slogger.Cohorts;
 internal sealed class NodeThread : IDisposable
 {
     private const int TickMs = 4;
-    private readonly Action _tick;
+    private readonly Func<long> _tick;
     private readonly Action<Exception> _failed;
 
     // Of the library's queues those that wait spin first: that many times a second it costs a tenth of a processor.
@@ -21,9 +21,10 @@ internal sealed class NodeThread : IDisposable
     private Thread? _thread;
 
     /// <summary>Does nothing before <see cref="Start"/>: until then what is posted waits.</summary>
-    /// <param name="tick">What is done every few milliseconds, and after whatever was done.</param>
+    /// <param name="tick">What is done every few milliseconds, and after whatever was done. It says when it wants to be done again at the
+    /// latest, by <see cref="CohortNode.NowUs"/>.</param>
     /// <param name="failed">Is told why the thread has ended, if that was not asked for. Nothing ticks any more.</param>
-    public NodeThread(Action tick, Action<Exception> failed) => (_tick, _failed, Ending) = (tick, failed, _ending.Token);
+    public NodeThread(Func<long> tick, Action<Exception> failed) => (_tick, _failed, Ending) = (tick, failed, _ending.Token);
 
     /// <summary>Is cancelled when the node ends.</summary>
     public CancellationToken Ending { get; }
@@ -108,12 +109,13 @@ internal sealed class NodeThread : IDisposable
     {
         try
         {
+            long nextUs = long.MaxValue;
             while (!IsOver)
             {
                 bool isThere = TryTake(out Action? input);
-                if (!isThere) { _some.WaitOne(TickMs); }
+                if (!isThere) { _some.WaitOne((int)Math.Clamp((nextUs - CohortNode.NowUs + 999) / 1000, 1, TickMs)); }
                 if (isThere || TryTake(out input)) { input!(); }
-                if (!_ending.IsCancellationRequested) { _tick(); }
+                if (!_ending.IsCancellationRequested) { nextUs = _tick(); }
             }
         }
         catch (Exception e)

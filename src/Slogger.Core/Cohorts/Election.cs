@@ -6,9 +6,10 @@
 // - A grant is over before its time only by the leader's own word: it has asked another node to lead (Lead), and the candidate names the
 //   reign that ends.
 // - Nodes stand one after the other, in the order of their names: each leaves the time of a vote to those before it.
-// - A node asks first whether it would be elected (pre-vote). That promises nothing, so a node that is cut off disturbs nobody.
+// - A node asks first whether it would be elected (pre-vote). That promises nothing, so a node that is cut off disturbs nobody. It asks a
+//   little before its grant is over, and is told when those of the others are: when all are it stands at once.
 // - A voter votes for a candidate whose log ends nowhere before its own, once in a reign, and never below its promise. A leader that has
-//   handed over votes for who has all that it has counted as committed.
+//   handed over votes for who has all that it has counted as committed; with its word, if it knows that the other one has.
 // - A node that has lost what it had, or is new, only learns: it neither votes nor stands. But a cohort has to begin: for a candidate whose
 //   log has no reign all members have to vote, and those that learn may. No log has a reign then, so no cohort has committed anything that
 //   is lost by that. If the shard had a process of its own before, its log wins: it is the newest.
@@ -122,17 +123,18 @@ public sealed class Election
     public long Tick(long nowUs, in NodeView view)
     {
         if (State == ElectionState.Leads || !Cohort.Has(_self)) { return long.MaxValue; }
+        if (State == ElectionState.Asks) { Count(nowUs, view.Last); }
+        if (State == ElectionState.Leads) { return long.MaxValue; }
         if (State != ElectionState.Follows)
         {
-            if (nowUs < _roundUntilUs) { return _roundUntilUs; }
+            if (nowUs < _roundUntilUs) { return NextOfRound(nowUs); }
             Rest(nowUs, view);
         }
-        if (nowUs < _grantUntilUs && _mutation != CohortMutation.GrantIgnored) { return _grantUntilUs; }
         if (_standAtUs == long.MaxValue) { Rest(nowUs, view); }
-        if (nowUs < _standAtUs) { return _standAtUs; }
+        if (nowUs < _standAtUs - _options.AheadUs) { return _standAtUs - _options.AheadUs; }
         if (Learns && view.Last != default) { return long.MaxValue; }
         BeginRound(nowUs, view.Last);
-        return _roundUntilUs;
+        return NextOfRound(nowUs);
     }
 
     /// <summary>A message of a leader has come.</summary>
@@ -174,8 +176,9 @@ public sealed class Election
         // Whether this node is a member the candidate knows, and counts: this one may have yet to hear of it.
         if (ask.From == _self) { return; }
         _highest = Reign.Max(_highest, ask.IsPre ? Reign.None : ask.Reign);
-        bool isGranted = nowUs < _grantUntilUs && !(ask.Ends != Reign.None && ask.Ends == Reign)
-            && _mutation != CohortMutation.GrantIgnored;
+        bool mayEnd = (ask.Ends != Reign.None && ask.Ends == Reign) || _mutation == CohortMutation.GrantIgnored;
+        long grantedUs = mayEnd ? 0 : Math.Max(nowUs, _grantUntilUs) - nowUs;
+        bool isGranted = grantedUs > (ask.IsPre ? _options.AheadUs : 0);
         bool isNewEnough = _mutation switch
         {
             CohortMutation.AnyLogWins => true,
@@ -195,7 +198,8 @@ public sealed class Election
             // Its time to be elected, and to be heard.
             (State, _standAtUs) = (ElectionState.Follows, nowUs + _options.RoundUs + TurnUs);
         }
-        _effects.Add(new ElectionEffect.SendVote(ask.From, new(_self, ask.Reign, ask.IsPre, yes, Ballot.Promised)));
+        _effects.Add(new ElectionEffect.SendVote(ask.From, new(_self, ask.Reign, ask.IsPre, yes, Ballot.Promised,
+            yes ? grantedUs : 0)));
     }
 
     /// <summary>An answer has come.</summary>
@@ -212,6 +216,7 @@ public sealed class Election
             return;
         }
         _yes.Add(vote.From);
+        if (vote.IsPre) { _standAtUs = Math.Max(_standAtUs, nowUs + Math.Min(vote.GrantedUs, _options.AheadUs)); }
         Count(nowUs, view.Last);
     }
 
@@ -223,7 +228,11 @@ public sealed class Election
         if (!(lead.Members ?? Cohort).Has(_self)) { return; }
         _grantUntilUs = nowUs;
         (_ends, _members, _areSettled) = (lead.Ends, lead.Members, lead.IsSettled);
-        Stand(nowUs, Reign.Max(_highest, Ballot.Promised).Next, last);
+        Reign next = NextReign, round = Reign.Max(next, lead.Votes);
+        Stand(nowUs, round, last);
+        if (round != lead.Votes || State != ElectionState.Stands) { return; }
+        _yes.Add(lead.From);
+        Count(nowUs, last);
     }
 
     /// <summary>Another node's promise is above this leader's reign: it will never answer it again.</summary>
@@ -260,22 +269,28 @@ public sealed class Election
     /// <param name="members">The members of the next reign, if they change: this one's with one more or one less
     /// (<see cref="Cohorts.Leader.MayChange"/>).</param>
     /// <param name="isSettled">Whether all that anybody was told in this reign, and before, is in <paramref name="commit"/>.</param>
-    public void HandOver(long nowUs, NodeName to, LogIndex? commit, Cohort? members = null, bool isSettled = false)
+    /// <param name="hasAll">Whether the other node is known to have <paramref name="commit"/> (<see cref="Cohorts.Leader.Has"/>): then it
+    /// has this one's vote already.</param>
+    public void HandOver(long nowUs, NodeName to, LogIndex? commit, Cohort? members = null, bool isSettled = false, bool hasAll = false)
     {
         if (State != ElectionState.Leads) { return; }
-        Reign ends = Reign;
+        Reign ends = Reign, votes = hasAll || _mutation == CohortMutation.AnyLogIsHandedTo ? NextReign : Reign.None;
         _ended = commit is { } told ? (ends, told) : null;
         if (_mutation != CohortMutation.GoesOnAfterLead) { End(nowUs); }
         _grantUntilUs = nowUs;
+        if (votes != Reign.None) { Promise(Ballot with { Promised = votes, For = to }); }
         _effects.Add(new ElectionEffect.SendLead(to,
-            new(_self, ends, members, isSettled || _mutation == CohortMutation.AlwaysSettled)));
+            new(_self, ends, members, isSettled || _mutation == CohortMutation.AlwaysSettled, votes)));
     }
+
+    // No other reign that this node knows of is as high.
+    private Reign NextReign => Reign.Max(_highest, Ballot.Promised).Next;
 
     private void BeginRound(long nowUs, LogIndex last)
     {
         // Whom the leader has asked goes on by its word, until there is another leader.
-        (State, _round, _ends) = (ElectionState.Asks, Reign.Max(_highest, Ballot.Promised).Next, _ends == Reign ? _ends : Reign.None);
-        _roundUntilUs = nowUs + _options.RoundUs;
+        (State, _round, _ends) = (ElectionState.Asks, NextReign, _ends == Reign ? _ends : Reign.None);
+        _roundUntilUs = Math.Max(nowUs, _standAtUs) + _options.RoundUs;
         _yes.Clear();
         _yes.Add(_self);
         _effects.Add(new ElectionEffect.SendAsk(new(_self, _round, IsPre: true, last, _ends)));
@@ -299,7 +314,7 @@ public sealed class Election
         if (_yes.Count(Cohort.Has) < needed - (_mutation == CohortMutation.MinorityCounts ? 1 : 0)) { return; }
         if (State == ElectionState.Asks)
         {
-            Stand(nowUs, _round, last);
+            if (nowUs >= _standAtUs) { Stand(nowUs, _round, last); }
             return;
         }
         (State, Reign, Leader, _standAtUs) = (ElectionState.Leads, _round, _self, long.MaxValue);
@@ -313,11 +328,15 @@ public sealed class Election
     // Whether a candidate with this log begins the cohort.
     private static bool Founds(LogIndex last) => last.Reign == Reign.None;
 
-    // Follows, and stands when its turn has come.
+    // When something is to be done in a round, if nobody answers.
+    private long NextOfRound(long nowUs) => State == ElectionState.Asks && nowUs < _standAtUs ? _standAtUs : _roundUntilUs;
+
+    // Follows, and stands when its grant is over and its turn has come.
     private void Rest(long nowUs, in NodeView view)
     {
         State = ElectionState.Follows;
-        _standAtUs = nowUs + TurnUs + (view.StoreFollows ? 0 : _options.StorelessUs);
+        long fromUs = _mutation == CohortMutation.GrantIgnored ? nowUs : Math.Max(nowUs, _grantUntilUs);
+        _standAtUs = fromUs + TurnUs + (view.StoreFollows ? 0 : _options.StorelessUs);
     }
 
     // How long this node leaves it to others to stand. Those that hear their leader no more would else stand at the same time, and fail.

@@ -19,11 +19,14 @@ public readonly record struct Ask(NodeName From, Reign Reign, bool IsPre, LogInd
 /// <param name="IsPre">Whether the question was a pre-vote.</param>
 /// <param name="IsYes">Whether it votes for the candidate, or would.</param>
 /// <param name="Promised">The voter's own promise.</param>
-public readonly record struct Vote(NodeName From, Reign Reign, bool IsPre, bool IsYes, Reign Promised);
+/// <param name="GrantedUs">Of a pre-vote's yes: in how many microseconds it would vote, when its grant to the leader is over.</param>
+public readonly record struct Vote(NodeName From, Reign Reign, bool IsPre, bool IsYes, Reign Promised, long GrantedUs = 0);
 
 /// <summary>A leader ends its reign, and asks a follower to lead the next one.</summary>
 /// <param name="From">The leader.</param>
 /// <param name="Ends">The reign that ends. Its leader has given its lease back, for good.</param>
 /// <param name="Members">The members of the next reign, if it begins by this word; null: those of this one.</param>
 /// <param name="IsSettled">All that anybody was told in the reign that ends is committed.</param>
-public readonly record struct Lead(NodeName From, Reign Ends, Cohort? Members = null, bool IsSettled = false);
+/// <param name="Votes">The reign in which the leader votes for the follower, by this word; <see cref="Reign.None"/>: it has to be asked,
+/// since it does not know whether the follower has all that is committed.</param>
+public readonly record struct Lead(NodeName From, Reign Ends, Cohort? Members = null, bool IsSettled = false, Reign Votes = default);

@@ -89,7 +89,7 @@ public class ElectionTests
     public void Node_ThatHasPromisedBefore_WaitsAfterAStartBeforeItVotesOrStands()
     {
         Election a = Node(A, new(First, B), nowUs: 1000);
-        Assert.Equal(1000 + Options.GrantUs, a.Tick(1000, With(Log(1, 10))));
+        Assert.Equal(1000 + Options.GrantUs - Options.AheadUs, a.Tick(1000, With(Log(1, 10))));
         a.Asked(1000 + Options.GrantUs - 1, new(C, Second, IsPre: false, Log(1, 10), Reign.None), Log(1, 10));
         Assert.False(VoteOf(a).IsYes);
         a.Asked(1000 + Options.GrantUs, new(C, Second, IsPre: false, Log(1, 10), Reign.None), Log(1, 10));
@@ -102,12 +102,56 @@ public class ElectionTests
         Election b = Node(B);
         Assert.True(b.Heard(1000, First, A));
         Assert.Equal([new ElectionEffect.Promise(new(First, A))], b.TakeEffects());
-        Assert.Equal(1000 + Options.GrantUs, b.Tick(1000 + Options.GrantUs - 1, With(Log(1, 10))));
-        b.Asked(1000 + Options.GrantUs - 1, new(C, Second, IsPre: true, Log(1, 10), Reign.None), Log(1, 10));
+        b.Tick(1000 + Options.GrantUs - 1, With(Log(1, 10)));
+        b.TakeEffects();
+        b.Voted(1000 + Options.GrantUs - 1, new(C, Second, IsPre: true, IsYes: true, First), With(Log(1, 10)));
+        Assert.Empty(b.TakeEffects());
+        b.Asked(1000 + Options.GrantUs - 1, new(C, Second, IsPre: false, Log(1, 10), Reign.None), Log(1, 10));
         Assert.False(VoteOf(b).IsYes);
-        b.Asked(1000 + Options.GrantUs, new(C, Second, IsPre: true, Log(1, 10), Reign.None), Log(1, 10));
-        Assert.True(VoteOf(b).IsYes);
         Assert.Equal(First, b.Ballot.Promised);
+        b.Asked(1000 + Options.GrantUs, new(C, Second, IsPre: false, Log(1, 10), Reign.None), Log(1, 10));
+        Assert.True(VoteOf(b).IsYes);
+    }
+
+    // Who has heard its leader just now does not. What it promises is nothing.
+    [Fact]
+    public void Voter_SaysALittleBeforeItsGrantIsOver_WhenItWouldVote()
+    {
+        Election b = Node(B);
+        b.Heard(1000, First, A);
+        b.TakeEffects();
+        long overUs = 1000 + Options.GrantUs;
+        b.Asked(overUs - Options.AheadUs - 1, new(C, Second, IsPre: true, Log(1, 10), Reign.None), Log(1, 10));
+        Assert.False(VoteOf(b).IsYes);
+        foreach ((long atUs, long grantedUs) in ((long, long)[])[(overUs - Options.AheadUs, Options.AheadUs), (overUs - 7, 7), (overUs, 0)])
+        {
+            b.Asked(atUs, new(C, Second, IsPre: true, Log(1, 10), Reign.None), Log(1, 10));
+            Assert.Equal(new Vote(B, Second, IsPre: true, IsYes: true, First, grantedUs), VoteOf(b));
+        }
+        Assert.Equal(First, b.Ballot.Promised);
+    }
+
+    [Fact]
+    public void Candidate_AsksAhead_AndStandsWhenItsGrantAndThoseOfItsVotersAreOver()
+    {
+        Election b = Node(B);
+        b.Heard(1000, First, C, Three);
+        NodeView view = With(Log(1, 10));
+        long overUs = 1000 + Options.GrantUs + Options.TurnUs;
+        b.Tick(1000 + Options.GrantUs - 1, view);
+        Assert.Equal(overUs, b.Tick(overUs - Options.AheadUs, view));
+        Assert.True(Assert.IsType<ElectionEffect.SendAsk>(b.TakeEffects()[^1]).Ask.IsPre);
+        // It grants for 5 us longer. A voter that names a year is not waited for.
+        b.Voted(overUs - 10, new(A, Second, IsPre: true, IsYes: true, First, GrantedUs: 15), view);
+        Assert.Equal(overUs + 5, b.Tick(overUs, view));
+        Assert.Empty(b.TakeEffects());
+        b.Tick(overUs + 5, view);
+        Assert.False(Assert.IsType<ElectionEffect.SendAsk>(b.TakeEffects()[^1]).Ask.IsPre);
+        b = Node(B);
+        b.Heard(1000, First, C, Three);
+        b.Tick(overUs - Options.AheadUs, view);
+        b.Voted(overUs - 10, new(A, Second, IsPre: true, IsYes: true, First, GrantedUs: long.MaxValue), view);
+        Assert.Equal(overUs - 10 + Options.AheadUs, b.Tick(overUs, view));
     }
 
     [Fact]
@@ -241,11 +285,41 @@ public class ElectionTests
         Assert.Equal(new ElectionEffect.SendLead(B, lead), a.TakeEffects()[^1]);
         b.LeadTold(21, lead, Log(1, 10));
         b.TakeEffects();
-        Assert.Equal(Three, b.Cohort);
+        Assert.Equal((ElectionState.Stands, Three), (b.State, b.Cohort));
         // By the vote of one that is none any more.
         b.Voted(22, new(A, Second, IsPre: false, IsYes: true, Second), With(Log(1, 10)));
         Assert.Equal([new ElectionEffect.Promise(new(Second, B) { Members = two }), new ElectionEffect.Begin(Second)], b.TakeEffects());
         Assert.Equal(two, b.Cohort);
+    }
+
+    [Fact]
+    public void HandOver_ToWhoHasAll_IsTheVoteThatItLacked()
+    {
+        Election a = Leader(), b = Node(B), c = Node(C);
+        b.Heard(10, First, A, Three);
+        b.TakeEffects();
+        a.HandOver(20, B, Log(1, 10), hasAll: true);
+        var lead = new Lead(A, First, Votes: Second);
+        // The promise first: it may be asked by another one.
+        Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.Promise(new(Second, B) { Members = Three }),
+            new ElectionEffect.SendLead(B, lead)],
+            a.TakeEffects());
+        a.Asked(21, new(C, Second, IsPre: false, Log(2, 99), Reign.None), Log(1, 10));
+        Assert.False(VoteOf(a).IsYes);
+        b.LeadTold(21, lead, Log(1, 10));
+        Assert.Equal(new ElectionEffect.Begin(Second), b.TakeEffects()[^1]);
+        // Doubled, or late.
+        b.LeadTold(22, lead, Log(1, 10));
+        Assert.Empty(b.TakeEffects());
+    }
+
+    [Fact]
+    public void HandOver_ToOneThatHasPromisedMore_IsNoVote()
+    {
+        Election b = Node(B, new(Third, C));
+        b.Heard(10, Third, C, Three);
+        b.LeadTold(21, new(C, Third, Votes: Second), Log(1, 10));
+        Assert.Equal((ElectionState.Stands, Third.Next), (b.State, b.Ballot.Promised));
     }
 
     [Fact]
@@ -356,7 +430,7 @@ public class ElectionTests
     public void Candidate_WhoseStoreDoesNotFollow_WaitsLonger()
     {
         Election a = Node(A);
-        Assert.Equal(Options.StorelessUs, a.Tick(0, new(Log(0, 10), StoreFollows: false)));
+        Assert.Equal(Options.StorelessUs - Options.AheadUs, a.Tick(0, new(Log(0, 10), StoreFollows: false)));
     }
 
     [Fact]
@@ -369,11 +443,14 @@ public class ElectionTests
             election.TakeEffects();
             NodeView view = With(Log(1, 10));
             long turnUs = Options.GrantUs + (before * Options.TurnUs);
-            election.Tick(Options.GrantUs, view);
+            long askUs = election.Tick(1, view);
+            Assert.Equal(turnUs - Options.AheadUs, askUs);
+            election.Tick(askUs, view);
+            election.Voted(askUs + 1, new(Three.Voters.First(n => n != node), Second, IsPre: true, IsYes: true, First), view);
             election.Tick(turnUs - 1, view);
-            Assert.Equal(before == 0 ? ElectionState.Asks : ElectionState.Follows, election.State);
-            election.Tick(turnUs, view);
             Assert.Equal(ElectionState.Asks, election.State);
+            election.Tick(turnUs, view);
+            Assert.Equal(ElectionState.Stands, election.State);
         }
     }
 }

@@ -158,7 +158,8 @@ internal sealed class CohortNode
         if (others.Length == 0) { return; }
         NodeName to = _world.Random.Next(4) == 0 ? others[^1] : others.MaxBy(n => _leads!.DurableOf(n) ?? default);
         _world.Count(members is null ? "handed over" : members.Has(_world.Changing!.Name) ? "member added" : "member removed");
-        _election!.HandOver(ClockUs, to, _leads!.Commit, members, isSettled: _leads.Commit?.Offset == _log.Index.Offset);
+        _election!.HandOver(ClockUs, to, _leads!.Commit, members, isSettled: _leads.Commit?.Offset == _log.Index.Offset,
+            hasAll: _leads.Has(to));
         Perform();
     }
 
