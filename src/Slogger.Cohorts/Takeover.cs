@@ -1,6 +1,6 @@
 // What follows from an election, in this order (design, replicated shards, 4.5): the reign's record is in the log, durably, and the log is
-// shipped (CohortNode); the store is brought to the log's end, and made a primary's; when a majority has the record the shard serves. Beside
-// the node's thread, since it takes its time.
+// shipped (CohortNode); the store is brought to the log's end, and made a primary's; the shard goes on with it, and serves when a majority
+// has the record. Beside the node's thread, since it takes its time.
 //
 // With early replies the leader before may have told what this log lacks. Then a world-line begins where the log ends, so that sessions and
 // other shards learn of it: after a majority has the reign's record, and so the log, and before the store goes there.
@@ -47,14 +47,12 @@ internal sealed class Takeover(CohortNode node, NodeThread thread, IFollowingSha
         {
             if (!founds)
             {
-                Task hasBegun = shard.Cohort!.Lead!.HasBegun.WaitAsync(stop);
-                if (shard.Cohort.RepliesEarly && !losesNothing)
+                if (shard.Cohort!.RepliesEarly && !losesNothing)
                 {
-                    await hasBegun.ConfigureAwait(false);
+                    await shard.Cohort.Lead!.HasBegun.WaitAsync(stop).ConfigureAwait(false);
                     await shard.Cohort.BeginWorldLineAsync(stop).ConfigureAwait(false);
                 }
                 if (!await PromoteAsync(stop).ConfigureAwait(false)) { return; }
-                await hasBegun.ConfigureAwait(false);
             }
             bool serves = await thread.DoAsync(() =>
             {

@@ -146,7 +146,7 @@ internal sealed unsafe partial class Client
         _lostLogin |= _sharing.User is not null && Dedicated is not null;
         Dedicated?.Close("the store was lost");
         Dedicated = null;
-        if (!IsKept && !HasDoneNothing)
+        if (_loop.TakesNobody || (!IsKept && !HasDoneNothing))
         {
             if (!IsClosed) { LoseReplies(); }
             return;

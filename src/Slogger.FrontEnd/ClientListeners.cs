@@ -55,13 +55,19 @@ internal sealed class ClientListeners(FrontEndLoop loop) : IChannelOwner
         _paused.Clear();
     }
 
+    /// <summary>Nobody is accepted any more.</summary>
+    public bool AreClosed { get; private set; }
+
     /// <summary>Ends all.</summary>
     public void Close()
     {
+        AreClosed = true;
         foreach (Channel listener in _listeners)
         {
             listener.Socket.EndListening();
             loop.Poller.Close(listener);
         }
+        _listeners.Clear();
+        _paused.Clear();
     }
 }

@@ -36,8 +36,7 @@ internal static class CohortCommands
         }
         if (cohort.View.Leads)
         {
-            // It has been elected, and serves in a moment.
-            if (loop.Shard.IsOpen) { return client.RefuseCommand(NoLeader); }
+            // It has been elected, and serves in a moment: the store is opened anew.
             client.Wait(Waiting.Store);
             return false;
         }

@@ -25,6 +25,12 @@ internal sealed class ConnectedClients(FrontEndLoop loop) : IReadOnlyCollection<
     /// <param name="local">Its own.</param>
     public void Admit(Socket socket, ToldCommits? told = null, EndPoint? peer = null, EndPoint? local = null)
     {
+        // Over TLS it was accepted elsewhere.
+        if (loop.TakesNobody)
+        {
+            socket.Dispose();
+            return;
+        }
         if (socket.ProtocolType == ProtocolType.Tcp)
         {
             socket.NoDelay = true;

@@ -322,6 +322,12 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     /// <summary>Listens on a socket that is bound and listening.</summary>
     public void Listen(Socket socket) => _listeners.Add(socket);
 
+    /// <summary>Clients that come are refused from now on.</summary>
+    public void TakeNobody() => _listeners.Close();
+
+    /// <summary>See <see cref="TakeNobody"/>.</summary>
+    public bool TakesNobody => _listeners.AreClosed;
+
     // ---- Waiting clients ----
 
     /// <summary>A client waits for something that comes to be known in the loop.</summary>

@@ -117,7 +117,12 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
     {
         Access.ShutForGood();
         Versions.Deposed();
-        Access.Post(() => Access.Loop!.CloseStore(ProxyExit.LeadsNoMore.Problem!));
+        // Who comes now goes to another node: here all would wait for the process's next beginning.
+        Access.Post(() =>
+        {
+            Access.Loop!.TakeNobody();
+            Access.Loop.CloseStore(ProxyExit.LeadsNoMore.Problem!);
+        });
         // The process goes on with it, if it is not to end.
         Lifetime.KeepsStore = !Lifetime.IsStopping;
         Fail(ProxyExit.LeadsNoMore);

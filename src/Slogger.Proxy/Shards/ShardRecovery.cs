@@ -37,6 +37,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
 
     // The store's start; one at a time, also when an attempt to recover has failed meanwhile.
     private Task _starting = Task.CompletedTask;
+    private Task _hasBegun = Task.CompletedTask;        // the reign that the node leads: a majority has its record
     private Task _entering = Task.CompletedTask;
 
     /// <summary>The world-lines, as the metadata had them at the last recovery.</summary>
@@ -179,6 +180,8 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         if (founds) { _life.Founded(); }
         else
         {
+            // What the log has, and the store with it, may not be committed before.
+            if (leads) { _hasBegun = shard.CohortShard!.Lead!.HasBegun; }
             shard.Versions.TakeOver(final);
             _life.TakenOver(final, Seen(view), isWithSite: !leads);
         }
@@ -201,7 +204,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         }
         double tookMs = Stopwatch.GetElapsedTime(began).TotalMilliseconds;
         report.Info(leads
-            ? $"shard {options.Shard}: serves, {tookMs:0.0} ms after a majority had the record of the reign ({_stages})"
+            ? $"shard {options.Shard}: serves, {tookMs:0.0} ms after its store was made a leader's ({_stages})"
             : $"shard {options.Shard}: is the primary's from version {final.Version} on, in world-line {final.WorldLine}, "
                 + $"{tookMs:0.0} ms after the last shard of the site was open ({_stages})");
         if (leads && !asksFirst) { _ = shard.Lifetime.Work("the taking of the shard in the metadata", TakeAsLeaderAsync); }
@@ -397,6 +400,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
                 await shard.EndLostAsync(stop).ConfigureAwait(false);
                 break;
             case LifecycleStepKind.Open:
+                await _hasBegun.WaitAsync(stop).ConfigureAwait(false);
                 shard.Access.Open(step.RolledBack);
                 break;
             default:

@@ -19,7 +19,7 @@ internal sealed class CodeWalk
     private static readonly ByCode s_operands = System.Collections.Frozen.FrozenDictionary.ToFrozenDictionary(
         typeof(OpCodes).GetFields(BindingFlags.Public | BindingFlags.Static).Select(f => (OpCode)f.GetValue(null)!),
         code => code.Value, code => code.OperandType);
-    private static readonly string[] s_leftOut = ["System.Linq", "System.Numerics", "System.Runtime.Intrinsics", "System.Text.Json"];
+    private static readonly string[] s_leftOut = ["System.Numerics", "System.Runtime.Intrinsics", "System.Text.Json"];
     private readonly HashSet<(Module, int, string)> _known = [];
     private readonly Dictionary<(Module, int, string), Uses> _uses = [];
     private readonly Queue<MethodBase> _next = new();

@@ -1,5 +1,6 @@
 // What clients of a cohort's node are told: where a follower sends them, what it answers itself, and how all nodes answer for Redis Cluster
 // and for Sentinels.
+using System.Net.Sockets;
 using Slogger.Core.Identities;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Tests.Harness;
@@ -174,6 +175,26 @@ public sealed class CohortTests : IDisposable
         Assert.Equal("*2\r\n$1\r\n1\r\n$-1\r\n", client.Call("MGET", "foo", "bar"));
         Assert.Equal("+OK\r\n", client.Call("SELECT", "1"));
         Assert.Equal("+OK\r\n", client.Call("READONLY"));
+    }
+
+    // Its clients look for another node at once.
+    [Fact]
+    public void LeaderThatHasSteppedDown_KeepsNobody_AndTakesNobody()
+    {
+        HeldLoop loop = Leader();
+        using RespConnection works = loop.Connect(), hasDoneNothing = loop.ConnectOnly();
+        HeldLoop.Until(() => loop.Of(static l => l.Clients.Count) == 2);
+        loop.Loop.Post(() =>
+        {
+            loop.Loop.TakeNobody();
+            loop.Loop.CloseStore("it leads no more");
+        });
+        Assert.Throws<EndOfStreamException>(works.Read);
+        Assert.Throws<EndOfStreamException>(hasDoneNothing.Read);
+        Assert.Throws<SocketException>(() => loop.ConnectOnly());
+        using var overTls = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+        loop.Loop.Post(() => loop.Loop.Clients.Admit(overTls));
+        HeldLoop.Until(() => overTls.SafeHandle.IsClosed);
     }
 
     // ---- Redis Cluster ----

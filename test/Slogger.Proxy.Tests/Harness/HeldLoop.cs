@@ -120,9 +120,12 @@ internal sealed class HeldLoop : IDisposable
 
     public FrontEndLoop Loop { get; }
 
+    /// <summary>Of a client to which nothing has been said yet.</summary>
+    public RespConnection ConnectOnly() => RespConnection.To(_address);
+
     public RespConnection Connect()
     {
-        RespConnection client = RespConnection.To(_address);
+        RespConnection client = ConnectOnly();
         Assert.Equal("+PONG\r\n", client.Call("PING"));
         return client;
     }
