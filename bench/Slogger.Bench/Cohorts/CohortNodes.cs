@@ -157,7 +157,9 @@ internal sealed class CohortNodes : IDisposable
         {
             if (DateTime.UtcNow > end)
             {
-                throw new BenchException($"it did not come to it that {what}:\n{string.Join('\n', _processes.Select(p => p?.LogTail()))}");
+                IEnumerable<string> nodes = _processes.Select((p, i) =>
+                    $"{Info(_ports[i]) ?? "It does not answer."}\n{p?.LogTail()}");
+                throw new BenchException($"it did not come to it that {what}:\n{string.Join('\n', nodes)}");
             }
             Thread.Sleep(20);
         }
