@@ -26,8 +26,8 @@ public sealed record ElectionOptions
     /// <summary>How long a follower votes for nobody after it has heard its leader: the lease, by a clock that may run slower.</summary>
     public long GrantUs => LeaseUs + (LeaseUs * DriftPpm / 1_000_000) + 1;
 
-    /// <summary>How long before its grant is over a follower says whether it would vote, and asks others. As if it were over when a live
-    /// leader was not heard for six beats of eight.</summary>
+    /// <summary>How long before its grant is over a follower asks others whether it would be elected, and answers that question. A leader
+    /// that lives has then missed six beats of eight.</summary>
     public long AheadUs => LeaseUs / 4;
 
     /// <summary>How long a leader without a lease goes on trying. Then it is silent, so that who hears it and is not heard can
