@@ -84,7 +84,6 @@ internal sealed class MemberChange(CohortNode node, ServeOptions options)
 
     private (string? Problem, string? WaitsFor) HandOver(ICohortLead lead, Cohort next)
     {
-        if (!lead.MayChange(next)) { return (null, $"a majority of {node.Members} to have the record of reign {lead.Reign}"); }
         CohortFollowerStatus[] able = [.. node.HandingOver.Able.Where(f => next.Has(f.Node))];
         int there = able.Length + (next.Has(Self) ? 1 : 0);
         if (there < next.Majority || able.Length == 0)
@@ -93,6 +92,7 @@ internal sealed class MemberChange(CohortNode node, ServeOptions options)
                 : $"only {string.Join(", ", able.Select(f => f.Node).Concat(next.Has(Self) ? [Self] : []))} {(there == 1 ? "is" : "are")}")}",
                 null);
         }
+        if (!lead.MayChange(next)) { return (null, $"a majority of {node.Members} to have the record of reign {lead.Reign}"); }
         // A member knows the others already.
         NodeName to = able.MaxBy(f => (node.Members.Has(f.Node), f.Durable)).Node;
         node.HandingOver.Begin(to, next);

@@ -36,7 +36,9 @@ public class BallotFileTests
         Assert.False(file.IsNew);
         disk.Crash();
         file = Open(disk);
-        Assert.Equal((false, incarnation, true), (file.IsNew, file.Incarnation, file.Ballot.Learns));
+        Assert.Equal((false, incarnation, true, false), (file.IsNew, file.Incarnation, file.Ballot.Learns, file.Ballot.Founds));
+        file.Write(new Ballot(new(1), Node) { Learns = true, Founds = true });
+        Assert.True(Open(disk).Ballot is { Learns: true, Founds: true });
         Assert.NotEqual(incarnation, Open(NewDisk()).Incarnation);
     }
 

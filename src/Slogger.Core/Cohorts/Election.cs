@@ -12,7 +12,8 @@
 //   handed over votes for who has all that it has counted as committed; with its word, if it knows that the other one has.
 // - A node that has lost what it had, or is new, only learns: it neither votes nor stands. But a cohort has to begin: for a candidate whose
 //   log has no reign all members have to vote, and those that learn may. No log has a reign then, so no cohort has committed anything that
-//   is lost by that. If the shard had a process of its own before, its log wins: it is the newest.
+//   is lost by that. If the shard had a process of its own before, its log wins: it is the newest. Whoever has voted so learns until it
+//   hears that candidate lead: the others may have refused, since they have what this node has lost.
 // - A leader that has had no lease for some time says nothing more: followers that hear it, and are not heard, could else never elect.
 //
 // Contract with the driver
@@ -153,7 +154,8 @@ public sealed class Election
         {
             throw new BrokenInvariantException($"R1: {leader} and {(State == ElectionState.Leads ? _self : Leader)} lead reign {reign}.");
         }
-        Ballot obeys = reign > Ballot.Promised ? Ballot with { Promised = reign, For = leader } : Ballot;
+        Ballot obeys = reign > Ballot.Promised ? Ballot with { Promised = reign, For = leader, Founds = false }
+            : IsFounder(leader, reign) ? Ballot with { Learns = false, Founds = false } : Ballot;
         if (members is not null)
         {
             Cohort = members;
@@ -189,12 +191,15 @@ public sealed class Election
         isNewEnough |= _ended is { } ended && ask.Ends == ended.Reign && last.Reign == ended.Reign
             && (ask.Last >= ended.Commit || _mutation == CohortMutation.AnyLogIsHandedTo);
         bool mayPromise = ask.IsPre ? ask.Reign > Ballot.Promised : Ballot.MayPromise(ask.Reign, ask.From);
-        bool mayVote = !Learns || Founds(ask.Last);
+        bool founds = Learns && Founds(ask.Last), hasFounded = IsFounder(ask.From, ask.Last.Reign);
+        bool mayVote = !Learns || founds || hasFounded;
         bool yes = !isGranted && isNewEnough && mayVote && (mayPromise || _mutation == CohortMutation.PromiseIgnored);
         if (yes && !ask.IsPre)
         {
             End(nowUs);
-            Promise(Ballot with { Promised = ask.Reign, For = ask.From, Learns = false });
+            Promise(Ballot with { Promised = ask.Reign, For = ask.From, Learns = Ballot.Learns && !hasFounded, Founds = founds });
+            // Nobody else founds the cohort before this one has been heard.
+            if (founds) { _grantUntilUs = Math.Max(_grantUntilUs, nowUs + GrantUs); }
             // Its time to be elected, and to be heard.
             (State, _standAtUs) = (ElectionState.Follows, nowUs + _options.RoundUs + TurnUs);
         }
@@ -255,10 +260,10 @@ public sealed class Election
     }
 
     /// <summary>This node has to learn the log anew: what it has is of no use to the leader, and is about to be deleted.</summary>
-    public void BeginLearning() => Promise(Ballot with { Learns = true });
+    public void BeginLearning() => Promise(Ballot with { Learns = true, Founds = false });
 
     /// <summary>This node has all that was committed: it votes again.</summary>
-    public void Learned() => Promise(Ballot with { Learns = false });
+    public void Learned() => Promise(Ballot with { Learns = false, Founds = false });
 
     /// <summary>This leader ends its reign, by plan or because it cannot serve, and asks a follower to lead. It has given its lease back:
     /// no reply of this reign is let out any more.</summary>
@@ -303,7 +308,7 @@ public sealed class Election
         _roundUntilUs = nowUs + _options.RoundUs;
         _yes.Clear();
         _yes.Add(_self);
-        Promise(Ballot with { Promised = reign, For = _self, Learns = false });
+        Promise(Ballot with { Promised = reign, For = _self, Founds = Learns && Founds(last) });
         _effects.Add(new ElectionEffect.SendAsk(new(_self, reign, IsPre: false, last, _ends)));
         Count(nowUs, last);
     }
@@ -321,9 +326,12 @@ public sealed class Election
         bool followsWord = _ends != Reign.None, losesNothing = followsWord && _areSettled && last.Reign == _ends;
         if (followsWord && _members is { } members) { Cohort = members; }
         (_ends, _members, _areSettled) = (Reign.None, null, false);
-        Promise(Ballot with { Members = Cohort });
+        Promise(Ballot with { Members = Cohort, Learns = false, Founds = false });
         _effects.Add(new ElectionEffect.Begin(_round, losesNothing));
     }
+
+    // Whether this node, which learns, has voted for that one to found the cohort, in this reign.
+    private bool IsFounder(NodeName node, Reign reign) => Ballot.Founds && Ballot.For == node && Ballot.Promised == reign;
 
     // Whether a candidate with this log begins the cohort.
     private static bool Founds(LogIndex last) => last.Reign == Reign.None;

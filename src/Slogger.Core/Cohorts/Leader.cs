@@ -89,10 +89,12 @@ public sealed class Leader
     }
 
     /// <summary>Whether the next reign may have these members (R12): the record of this one is committed by its own, and they differ by
-    /// one. A node that is new has all that is committed.</summary>
+    /// one. A node that is new has all that is committed, and of them a majority is there and votes: else they could lose the lead, and never
+    /// elect again.</summary>
     public bool MayChange(Cohort next) => (Commit is not null || _mutation == CohortMutation.ChangesUncommitted)
         && (next.Differences(_cohort) == 1 || _mutation == CohortMutation.ChangesTwo)
-        && next.Voters.Except(_cohort.Voters).All(n => DurableOf(n) is not null);
+        && next.Voters.Except(_cohort.Voters).All(n => DurableOf(n) is not null)
+        && next.Voters.Count(n => DurableOf(n) is not null) >= next.Majority;
 
     /// <summary>Whether a node that learns has learned enough: it votes from then on.</summary>
     public bool Admits(NodeName node) => _learners.TryGetValue(node, out Learner learner)

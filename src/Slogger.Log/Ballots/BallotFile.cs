@@ -2,7 +2,7 @@
 // end spoils the slot that does not count. The newer whole slot counts. All numbers are little-endian.
 //
 //     0 u32 magic "SLBT"    4 u32 format (2)        8 u8[16] incarnation       24 i64 sequence: 1 is the file's making
-//    32 i64 promised reign 40 i32 shard            44 u8 learns: 0, 1
+//    32 i64 promised reign 40 i32 shard            44 u8 learns: 0, 1; 2: and its vote founds the cohort
 //    45 text cluster, text node, text for whom      text: u8 length, that many bytes of ASCII; names have 0 to 64
 //       u8 count of members, then of each: text node, text address
 //       zeros
@@ -191,6 +191,7 @@ public sealed class BallotFile : IDisposable
         var ballot = new Ballot(new Reign(BinaryPrimitives.ReadInt64LittleEndian(slot[32..])), new NodeName(promisedTo))
         {
             Learns = slot[44] != 0,
+            Founds = slot[44] == 2,
             Members = slot.Length == SlotBytes ? ReadMembers(texts) : null,
         };
         return new Content(cluster, new ShardId(BinaryPrimitives.ReadInt32LittleEndian(slot[40..])), new NodeName(node),
@@ -214,7 +215,7 @@ public sealed class BallotFile : IDisposable
         BinaryPrimitives.WriteInt64LittleEndian(slot[24..], content.Sequence);
         BinaryPrimitives.WriteInt64LittleEndian(slot[32..], content.Ballot.Promised.Number);
         BinaryPrimitives.WriteInt32LittleEndian(slot[40..], content.Shard.Number);
-        slot[44] = content.Ballot.Learns ? (byte)1 : (byte)0;
+        slot[44] = (byte)((content.Ballot.Learns ? 1 : 0) + (content.Ballot.Founds ? 1 : 0));
         Span<byte> rest = slot[TextsAt..];
         Put(content.Cluster, ref rest);
         Put(content.Node.Text, ref rest);

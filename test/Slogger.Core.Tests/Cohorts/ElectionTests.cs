@@ -69,6 +69,56 @@ public class ElectionTests
         Assert.False(VoteOf(b).IsYes);
     }
 
+    // It may have lost what it had, and the others refuse the candidate.
+    [Fact]
+    public void Node_ThatLearns_HasVotedForWhoFounds_LearnsUntilItHearsThatOneLead()
+    {
+        Election b = Node(B, new() { Learns = true });
+        b.Asked(0, new(A, First, IsPre: false, default, Reign.None), default);
+        Assert.True(VoteOf(b).IsYes);
+        Assert.True(b.Ballot is { Learns: true, Founds: true });
+        // One that has no reign either, and one whose log has what this node may have lost.
+        b.Asked(1, new(C, Second, IsPre: false, default, Reign.None), default);
+        Assert.False(VoteOf(b).IsYes);
+        long later = Options.GrantUs + 1;
+        b.Asked(later, new(C, Second, IsPre: false, Log(1, 10), Reign.None), default);
+        Assert.False(VoteOf(b).IsYes);
+
+        Assert.True(b.Heard(later, First, A, Three));
+        Assert.True(b.Ballot is { Learns: false, Founds: false });
+    }
+
+    [Fact]
+    public void Node_ThatLearns_HasVotedForWhoFounds_HearsAnother_LearnsOn()
+    {
+        Election b = Node(B, new() { Learns = true });
+        b.Asked(0, new(A, First, IsPre: false, default, Reign.None), default);
+        Assert.True(b.Heard(1, Second, C, Three));
+        Assert.True(b.Ballot is { Learns: true, Founds: false });
+    }
+
+    // It has ended before it was heard. Of two members neither could lead without the other.
+    [Fact]
+    public void Node_ThatLearns_HasVotedForWhoHasFounded_VotesForItAgain()
+    {
+        Election b = Node(B, new(First, A) { Learns = true, Founds = true });
+        b.Asked(Options.GrantUs + 1, new(A, Second, IsPre: false, Log(1, 10), Reign.None), default);
+        Assert.True(VoteOf(b).IsYes);
+        Assert.True(b.Ballot is { Learns: false, Founds: false });
+    }
+
+    [Fact]
+    public void Node_ThatLearns_StandsToFound_LearnsUntilItIsElected()
+    {
+        Election a = Node(A, new() { Learns = true });
+        a.Tick(0, With(default));
+        foreach (NodeName other in (NodeName[])[B, C]) { a.Voted(1, new(other, First, IsPre: true, IsYes: true, Reign.None), With(default)); }
+        Assert.True(a.Ballot is { Learns: true, Founds: true });
+        foreach (NodeName other in (NodeName[])[B, C]) { a.Voted(2, new(other, First, IsPre: false, IsYes: true, First), With(default)); }
+        Assert.Equal(ElectionState.Leads, a.State);
+        Assert.True(a.Ballot is { Learns: false, Founds: false });
+    }
+
     [Fact]
     public void Node_WithALogOfBeforeTheCohort_VotesForNoneThatHasLess()
     {

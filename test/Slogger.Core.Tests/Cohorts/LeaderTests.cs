@@ -74,6 +74,11 @@ public class LeaderTests
         Assert.False(leader.MayChange(cohort.Without(s_c)));
         leader.Replied(s_b, Ack(10, echoUs: 50), nowUs: 60);
         Assert.True(leader.MayChange(cohort.Without(s_c)));
+        // Of the two that are left one is not there, or learns.
+        Assert.False(leader.MayChange(cohort.Without(s_a)));
+        leader.Replied(s_c, Ack(10, echoUs: 50, learns: true), nowUs: 60);
+        Assert.False(leader.MayChange(cohort.Without(s_a)));
+        leader.Replied(s_c, Ack(10, echoUs: 70), nowUs: 80);
         Assert.True(leader.MayChange(cohort.Without(s_a)));
         Assert.False(leader.MayChange(cohort));
         Assert.False(leader.MayChange(cohort.Without(s_c).With(d, "")));
