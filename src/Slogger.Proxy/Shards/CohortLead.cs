@@ -33,6 +33,7 @@ internal sealed class CohortLead : ICohortLead
     private readonly CancellationTokenSource _ending = new();
     private Task _seeding = Task.CompletedTask;
     private bool _ships;
+    private bool _isSilent;                         // under the lock
     private long _untilUs;                          // of the lease
 
     /// <summary>A reign begins. Nothing is shipped before <see cref="Begin"/>.</summary>
@@ -90,7 +91,7 @@ internal sealed class CohortLead : ICohortLead
     {
         lock (_lock)
         {
-            if (!_ships || _ending.IsCancellationRequested || _targets.Any(t => t.Node == node)) { return; }
+            if (!_ships || _isSilent || _targets.Any(t => t.Node == node)) { return; }
             Target target = _make(node, way);
             target.Begin(Self);
             _targets = [.. _targets, target];
@@ -160,6 +161,7 @@ internal sealed class CohortLead : ICohortLead
             lock (_lock)
             {
                 _ships = true;
+                if (_isSilent) { return; }
                 foreach (Target target in _targets) { target.Begin(Self); }
             }
             _seeding = Task.Run(SeedAsync);
@@ -167,10 +169,21 @@ internal sealed class CohortLead : ICohortLead
         Synced();
     }
 
+    /// <summary>The reign is over: nothing more is said in it. Whoever hears of it votes for nobody else. Never waits.</summary>
+    public void FallSilent()
+    {
+        lock (_lock)
+        {
+            _isSilent = true;
+            foreach (Target target in _targets) { target.FallSilent(); }
+        }
+    }
+
     /// <summary>Ships no more. The end.</summary>
     public async Task EndAsync()
     {
-        lock (_lock) { _ending.Cancel(); }
+        FallSilent();
+        await _ending.CancelAsync().ConfigureAwait(false);
         await _seeding.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         foreach (Target target in _targets) { await target.EndAsync().ConfigureAwait(false); }
     }
@@ -261,6 +274,8 @@ internal sealed class CohortLead : ICohortLead
         }
 
         public void Begin(Sender self) => _shipper = new(log, options.Shard, self, Bounds, connector, this, report);
+
+        public void FallSilent() => _shipper?.FallSilent();
 
         public async Task EndAsync()
         {

@@ -115,6 +115,7 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
 
     void ICohortShard.StepDown()
     {
+        _lead?.FallSilent();
         Access.ShutForGood();
         Versions.Deposed();
         // Who comes now goes to another node: here all would wait for the process's next beginning.

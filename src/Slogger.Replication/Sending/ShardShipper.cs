@@ -110,6 +110,9 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         return true;
     }
 
+    /// <summary>Nothing more is said, but for what is on its way. Any thread; never waits.</summary>
+    public void FallSilent() => _ = _stop.CancelAsync();
+
     /// <summary>Stops. What was not shipped is in the log.</summary>
     public async ValueTask DisposeAsync()
     {

@@ -12,6 +12,13 @@ namespace Slogger.Sites.Tests.Shipping;
 internal sealed class BadWay(int seed, Func<StreamReceiver?> receiver, bool isGood = false) : IShipConnector
 {
     private readonly Random _dice = new(seed);
+    private int _open, _sent;
+
+    /// <summary>How many links are open.</summary>
+    public int Open => Volatile.Read(ref _open);
+
+    /// <summary>How many messages the shipper has sent.</summary>
+    public int Sent => Volatile.Read(ref _sent);
 
     public bool IsGood { get; set; } = isGood;
 
@@ -37,11 +44,13 @@ internal sealed class BadWay(int seed, Func<StreamReceiver?> receiver, bool isGo
         public BadLink(BadWay way, StreamReceiver to)
         {
             (_way, _to) = (way, to);
+            Interlocked.Increment(ref way._open);
             _delivering = Task.Run(DeliverAsync);
         }
 
         public ValueTask<bool> SendAsync(ShipMessage message, bool isLast)
         {
+            Interlocked.Increment(ref _way._sent);
             // Its bytes are the shipper's.
             ShipMessage own = message with { Bytes = new(message.Bytes.ToArray()), Ends = [.. message.Ends] };
             Assert.True(own.Flaw is null, $"{own.Flaw}: {own.Request}, {own.Bytes.Length} bytes, {string.Join(", ", own.Ends)}");
@@ -86,6 +95,7 @@ internal sealed class BadWay(int seed, Func<StreamReceiver?> receiver, bool isGo
             _there.Writer.TryComplete();
             _back.Writer.TryComplete();
             await _delivering;
+            Interlocked.Decrement(ref _way._open);
         }
 
         private async Task DeliverAsync()

@@ -57,6 +57,28 @@ public sealed class ShippingTests : ShippingHarness
         return CrashesAsync(seed, () => way, onStep: _ => { }, onCalm: () => way.IsGood = true);
     }
 
+    // The leader of a cohort whose reign is over, and whose process takes its time to end.
+    [Fact]
+    public async Task Shipper_FallsSilent_SaysNothingMore()
+    {
+        await StartReceiverAsync();
+        var way = new BadWay(1, () => Receiver, isGood: true);
+        await using ShardShipper shipper = NewShipper(way);
+        await UntilAsync(() => shipper.Status.State == ShipperState.Shipping);
+
+        shipper.FallSilent();
+        await UntilAsync(() => way.Open == 0);
+        int sent = way.Sent;
+        Append(1, 100);
+        PrimaryLog.Sync();
+        shipper.Wake();
+
+        // Many times its heartbeat, and its wait before it connects anew.
+        await Task.Delay(200);
+        Assert.Equal((0, sent), (way.Open, way.Sent));
+        Assert.Equal(1000, BackupLog.EndOffset);
+    }
+
     // Another process owns the shard by then: one that wakes up ships nothing any more, and hears of it.
     [Fact]
     public async Task Shipper_OfAnOlderProcess_IsDeposed()
