@@ -179,12 +179,15 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         await _handing.ConfigureAwait(false);
         await _thread.CancelAsync().ConfigureAwait(false);
         await _peers.Trying.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-        if (_takeover is { } takeover) { await takeover.DisposeAsync().ConfigureAwait(false); }
-        if (_server is { } server) { await server.DisposeAsync().ConfigureAwait(false); }
+        await EndAsync(_takeover, "its takeover").ConfigureAwait(false);
+        await EndAsync(_server, "calls of other nodes").ConfigureAwait(false);
         _thread.Join();
-        if (Life is { } life) { await life.DisposeAsync().ConfigureAwait(false); }
+        await EndAsync(Life, "its store").ConfigureAwait(false);
         _ballot?.Dispose();
     }
+
+    private Task EndAsync(IAsyncDisposable? part, string name) => part is null ? Task.CompletedTask
+        : part.DisposeAsync().AsTask().ToldAsync(_report, $"shard {_options.Shard}: the end of node {Options.Node} waits for {name}");
 
     // ---- The machine ----
 

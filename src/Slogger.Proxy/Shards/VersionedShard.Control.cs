@@ -9,6 +9,7 @@ using Slogger.Metadata;
 using Slogger.Metadata.Sql;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Ports;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
@@ -267,14 +268,16 @@ internal abstract partial class VersionedShard
         if (Versions.Stopped.IsCompleted)
         {
             await Membership.EndAsync().ConfigureAwait(false);
-            await BeforeEndAsync().ConfigureAwait(false);
+            // The next shard of this process is not kept waiting: it follows.
+            if (!Lifetime.KeepsStore) { await BeforeEndAsync().ToldAsync(_report, EndWaits("a checkpoint")).ConfigureAwait(false); }
         }
-        await Moves.CloseAsync().ConfigureAwait(false);
+        await Moves.CloseAsync().ToldAsync(_report, EndWaits("moves of slots")).ConfigureAwait(false);
         await Lifetime.Ending.CancelAsync().ConfigureAwait(false);
-        await EndWorkersAsync().ConfigureAwait(false);
+        await EndWorkersAsync().ToldAsync(_report, EndWaits("its log, and what is shipped")).ConfigureAwait(false);
         try
         {
-            await Task.WhenAll(_control, Cuts?.Ended ?? Task.CompletedTask, Moves.Watching, Membership.Leaving).ConfigureAwait(false);
+            await Task.WhenAll(_control, Cuts?.Ended ?? Task.CompletedTask, Moves.Watching, Membership.Leaving)
+                .ToldAsync(_report, EndWaits("what watches over it")).ConfigureAwait(false);
         }
         catch (OperationCanceledException)
         {
@@ -282,10 +285,12 @@ internal abstract partial class VersionedShard
         }
         // One that is being started is stopped, too.
         await Recovery.StoreStarting.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-        await _store.EndAsync(Lifetime.KeepsStore).ConfigureAwait(false);
+        await _store.EndAsync(Lifetime.KeepsStore).ToldAsync(_report, EndWaits(_store.Name)).ConfigureAwait(false);
         CloseKept();
         await Seat.DisposeAsync().ConfigureAwait(false);
     }
+
+    private string EndWaits(string what) => $"shard {_options.Shard}: its end waits for {what}";
 
     public virtual void Dispose()
     {
