@@ -9,7 +9,8 @@ namespace Slogger.Linearizability.Rounds;
 
 /// <param name="shards">How many.</param>
 /// <param name="reads">As --strong-reads takes it.</param>
-internal sealed class CohortSystem(int shards = 1, string reads = "lease") : NodeSystem
+/// <param name="replies">As --replies takes it. With early ones an operation counts when it is committed.</param>
+internal sealed class CohortSystem(int shards = 1, string reads = "lease", string replies = "committed") : NodeSystem
 {
     private static readonly TimeSpan ChangeLimit = TimeSpan.FromSeconds(10);
     private const int Port = 7379, NodePort = 7479;
@@ -20,6 +21,10 @@ internal sealed class CohortSystem(int shards = 1, string reads = "lease") : Nod
     public override int Nodes => 3;
 
     public override IReadOnlyList<FaultKind> Faults => [.. Enum.GetValues<FaultKind>().Where(f => f != FaultKind.ClockJump)];
+
+    public override Confirmation? Confirmation => replies == "early" ? Confirmation.Commit : null;
+
+    public override bool HasVersions => true;
 
     public override IReadOnlyList<string> Shards => shards == 1 ? base.Shards : s_keysOfTwo;
 
@@ -61,8 +66,8 @@ internal sealed class CohortSystem(int shards = 1, string reads = "lease") : Nod
             Network.Endpoint(node, Port + shard).ToString(), "--data", Path.Combine(DataOf(node), Text(shard)), "--redis-server",
             RedisProcess.Executable, "--metadata", "sqlite:" + Metadata, "--version-interval", "1ms", "--log-budget", "256mb",
             "--checkpoint-every", "64mb", "--shards", Text(shards), "--shard",
-            Text(shard), "--site-secret-file", SecretOf(node), "--node", NameOf(node), "--strong-reads", reads, "--cohort",
-            MembersOf(shard)));
+            Text(shard), "--site-secret-file", SecretOf(node), "--node", NameOf(node), "--strong-reads", reads, "--replies",
+            replies, "--cohort", MembersOf(shard)));
 
     public override async Task<string> ChangeMemberAsync(int node, bool comes)
     {

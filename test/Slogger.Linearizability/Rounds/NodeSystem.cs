@@ -30,8 +30,11 @@ internal abstract class NodeSystem : IAsyncDisposable
     /// <summary>What it has to stand.</summary>
     public abstract IReadOnlyList<FaultKind> Faults { get; }
 
-    /// <summary>How many copies <c>WAIT</c> has to count before a write counts as acknowledged; 0: its reply is enough.</summary>
-    public virtual int CopiesAwaited => 0;
+    /// <summary>What an operation needs besides its reply before it counts as done; null: nothing.</summary>
+    public virtual Confirmation? Confirmation => null;
+
+    /// <summary>Whether keys have versions (<c>DPR.CPUT</c>).</summary>
+    public virtual bool HasVersions => false;
 
     /// <summary>What the keys of each shard begin with. The clients take the shards in turn, and keep to theirs.</summary>
     public virtual IReadOnlyList<string> Shards => [""];

@@ -64,7 +64,9 @@ internal static class Round
     }
 
     private static WorkloadClient ClientOf(NodeSystem system, int number) =>
-        new(number, system.FinderOf(number), system.Shards[number % system.Shards.Count], system.CopiesAwaited);
+        new(number, system.FinderOf(number), system.Shards[number % system.Shards.Count], system.Confirmation,
+            // Of each shard half of the clients.
+            system.HasVersions && number / system.Shards.Count % 2 == 1);
 
     // Begins and mends each fault in its time. A fault that was late lasts its whole length.
     private static async Task<(List<string> Texts, long MendedUs)> PlayAsync(IReadOnlyList<Fault> faults, NodeSystem system,

@@ -19,6 +19,7 @@ internal static class RoundsCommand
                                 slogger         one shard whose processes stand still and whose clock jumps; the executable must be built
                                 cohort          a shard on three nodes; it must stand every fault, and two at once
                                 cohort-quorum   the same with --strong-reads quorum
+                                cohort-early    the same with --replies early: an operation counts when DPR.WAIT says that it is committed
                                 cohorts         two shards on the same three nodes
                                 sentinel        three redis-servers with three sentinels, appendfsync everysec, WAIT 1 behind each write
                                 sentinel-always the same with appendfsync always
@@ -43,6 +44,7 @@ internal static class RoundsCommand
         ["slogger"] = () => new SloggerSystem(),
         ["cohort"] = () => new CohortSystem(),
         ["cohort-quorum"] = () => new CohortSystem(reads: "quorum"),
+        ["cohort-early"] = () => new CohortSystem(replies: "early"),
         ["cohorts"] = () => new CohortSystem(shards: 2),
         ["sentinel"] = () => new SentinelSystem("everysec"),
         ["sentinel-always"] = () => new SentinelSystem("always"),

@@ -15,7 +15,7 @@ internal sealed class SentinelSystem(string fsync) : NodeSystem
 
     public override IReadOnlyList<FaultKind> Faults => [.. Enum.GetValues<FaultKind>().Where(f => f is not (FaultKind.ClockJump or FaultKind.RemoveMember))];
 
-    public override int CopiesAwaited => 1;
+    public override Confirmation? Confirmation => Confirmation.Replica;
 
     public override IMasterFinder FinderOf(int client) =>
         new SentinelFinder(Master, [.. Enumerable.Range(1, Nodes).Select(n => Network.Endpoint(n, SentinelPort))]);
