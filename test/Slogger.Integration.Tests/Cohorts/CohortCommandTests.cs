@@ -55,7 +55,8 @@ public sealed class CohortCommandTests
             string? reign = await nodes.InfoAsync(leader, "reign");
             using RespClient client = await nodes.ConnectAsync(leader);
             (int code, string said) = await LeadWithoutStoreAsync(nodes, leader, to, client);
-            if (await nodes.InfoAsync(leader, "reign") != reign || await nodes.InfoAsync(leader, "node_role") != "leads") { return false; }
+            if (await nodes.InfoAsync(leader, "reign") != reign || await nodes.InfoAsync(leader, "node_role") != "leads"
+                || said.Contains("nobody leads", StringComparison.Ordinal)) { return false; }
 
             Assert.Equal("+OK", (await client.ReadAsync(CohortNodes.Generous)).Compact);
             Assert.Equal("$1", (await client.CallAsync("GET", "k")).Compact);

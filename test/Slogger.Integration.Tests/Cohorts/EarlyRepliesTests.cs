@@ -54,10 +54,11 @@ public sealed class EarlyRepliesTests(ITestOutputHelper output)
         int first = await nodes.LeaderAsync();
         for (int i = 0; i < CohortNodes.Count; i++) { await nodes.FollowsOrLeadsAsync(i); }
         first = await nodes.LeaderAsync();
-        long line = await nodes.NumberAsync(first, "worldline");
+        int handOvers = 0;
         for (int round = 0; round < 2 * Rounds; round++)
         {
             string key = "n:" + Text(round);
+            (long reign, long line) = (await nodes.NumberAsync(first, "reign"), await nodes.NumberAsync(first, "worldline"));
             Task<long> counting = CountAsync(nodes, first, key);
             await CountsAsync(nodes, first, key);
             bool isStopped = round % 2 == 1;
@@ -68,13 +69,19 @@ public sealed class EarlyRepliesTests(ITestOutputHelper output)
             long answered = await counting;
             int next = await nodes.LeaderAsync(but: first);
 
-            long there = (await nodes.AskAsync(next, "GET", key))!.AsInteger();
-            Assert.True(there >= answered, $"{answered} were answered, and {there} are there\n{nodes.Tail()}");
-            Assert.Equal(line, await nodes.NumberAsync(next, "worldline"));
+            // On a busy machine another one may be elected before: then it is no hand-over.
+            if (await nodes.NumberAsync(next, "reign") == reign + 1)
+            {
+                long there = (await nodes.AskAsync(next, "GET", key))!.AsInteger();
+                Assert.True(there >= answered, $"{answered} were answered, and {there} are there\n{nodes.Tail()}");
+                Assert.Equal(line, await nodes.NumberAsync(next, "worldline"));
+                handOvers++;
+            }
             if (isStopped) { await nodes.StartAsync(first); }
             for (int i = 0; i < CohortNodes.Count; i++) { await nodes.FollowsOrLeadsAsync(i); }
             first = await nodes.LeaderAsync();
         }
+        Assert.True(handOvers > 0, nodes.Tail());
     }
 
     // Who wrote to one shard, and then to the other: what is there of the second needs what was lost of the first.
