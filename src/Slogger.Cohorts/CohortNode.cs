@@ -26,6 +26,7 @@ namespace Slogger.Cohorts;
 internal sealed class CohortNode : ICohort, IAsyncDisposable
 {
     private const int BeatsInALease = 8;
+    private const long HandOverTickUs = 1000;
     private readonly ServeOptions _options;
     private readonly SiteCredentials _credentials;
     private readonly ILogger _report;
@@ -203,6 +204,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             if (_election.State != ElectionState.Leads) { return nextUs; }
             _shard!.Cohort!.Lead?.Look(lease => _election.Leased(NowUs, lease));
             if (NowUs - _beatUs >= _times.LeaseUs / BeatsInALease) { Beat(); }
+            if (HandingOver.IsUnderWay) { nextUs = NowUs + HandOverTickUs; }
         }
         else
         {

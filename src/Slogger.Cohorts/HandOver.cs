@@ -23,6 +23,9 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs,
     /// <summary>Why the last one was called off; null: it was not.</summary>
     public string? CalledOff { get; private set; }
 
+    /// <summary>Whether one has begun: <see cref="Tick"/> is to come soon.</summary>
+    public bool IsUnderWay => _begun is not null;
+
     /// <summary>Completes when another node leads, after this one has led. Any thread.</summary>
     public Task Succeeded => _succeeded.Task;
 

@@ -99,7 +99,7 @@ internal abstract class RedisShard : VersionedShard
 
     internal override async Task<bool> IsSameStoreAsync(CancellationToken stop)
     {
-        if (_redis.HasEnded) { return false; }
+        if (_redis.IsEnding) { return false; }
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
         limit.CancelAfter(SameStoreLimit);
         try

@@ -13,6 +13,8 @@ internal sealed class AttachedStore(RedisEndpoint endpoint) : IRedisStore
 
     public bool HasEnded => false;
 
+    public bool IsEnding => false;
+
     public Task EnsureRunningAsync(CancellationToken stop) => Task.CompletedTask;
 
     public Task EndAsync(bool isKept) => Task.CompletedTask;

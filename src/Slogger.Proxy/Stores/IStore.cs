@@ -29,4 +29,7 @@ internal interface IRedisStore : IStore
     /// <summary>Where it is now, with the proxy's own credentials. A supervised one has a new place after each start, so that
     /// nothing meant for one incarnation can reach the next.</summary>
     RedisEndpoint Endpoint { get; }
+
+    /// <summary>Whether a supervised Redis answers nobody any more, some milliseconds before <see cref="IStore.HasEnded"/>.</summary>
+    bool IsEnding { get; }
 }

@@ -54,6 +54,8 @@ internal sealed class SupervisedStore : IRedisStore
 
     public bool HasEnded => _supervisor.HasEnded;
 
+    public bool IsEnding => _supervisor.IsEnding;
+
     public async Task EnsureRunningAsync(CancellationToken stop)
     {
         var pause = TimeSpan.FromMilliseconds(100);

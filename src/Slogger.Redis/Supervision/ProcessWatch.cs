@@ -12,6 +12,7 @@ internal static partial class ProcessWatch
     private const int SigTerm = 15;
     private const int SigKill = 9;
     private const int WaitNoHang = 1;
+    private const uint FlagExiting = 4; // PF_EXITING of the kernel
 
     /// <summary>Completes when the process has ended (at once if it has). Cancelling ends the watch within a quarter of a second.</summary>
     public static Task WaitForExitAsync(int processId, CancellationToken cancellation)
@@ -36,15 +37,30 @@ internal static partial class ProcessWatch
             return false;
         if (!OperatingSystem.IsLinux())
             return Kill(processId, 0) == 0;
+        if (!IsThere(processId, out bool isZombie, out _))
+            return false;
+        if (isZombie)
+            _ = WaitPid(processId, 0, WaitNoHang); // as process 1 of a container orphans are ours to bury
+        return !isZombie;
+    }
+
+    /// <summary>Whether the process does nothing any more: it has ended, or the system is taking it down. Its connections end meanwhile,
+    /// some milliseconds before <see cref="IsRunning"/> says so if it has much memory.</summary>
+    public static bool IsEnding(int processId) => OperatingSystem.IsLinux()
+        ? !IsThere(processId, out bool isZombie, out bool isEnding) || isZombie || isEnding
+        : !IsRunning(processId);
+
+    private static bool IsThere(int processId, out bool isZombie, out bool isEnding)
+    {
+        (isZombie, isEnding) = (false, false);
         try
         {
-            // "pid (name) S ...": the name may hold anything, the state follows its last parenthesis.
+            // "pid (name) S ppid pgrp session tty tpgid flags ...": the name may hold anything, the rest follows its last parenthesis.
             string stat = File.ReadAllText(string.Create(CultureInfo.InvariantCulture, $"/proc/{processId}/stat"));
-            char state = stat[stat.LastIndexOf(')') + 2];
-            if (state != 'Z' && state != 'X')
-                return true;
-            _ = WaitPid(processId, 0, WaitNoHang); // as process 1 of a container orphans are ours to bury
-            return false;
+            string[] fields = stat[(stat.LastIndexOf(')') + 2)..].Split(' ');
+            isZombie = fields[0] is "Z" or "X";
+            isEnding = (uint.Parse(fields[6], CultureInfo.InvariantCulture) & FlagExiting) != 0;
+            return true;
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {

@@ -57,6 +57,9 @@ public sealed class RedisSupervisor : IAsyncDisposable
     /// <summary>Whether the one that ran last has certainly ended.</summary>
     public bool HasEnded => ProcessId != 0 && !ProcessWatch.IsRunning(ProcessId);
 
+    /// <summary>Whether it answers nobody any more: it has ended, or is being taken down.</summary>
+    public bool IsEnding => ProcessId != 0 && ProcessWatch.IsEnding(ProcessId);
+
     /// <summary>Ends when the running Redis ends, for whatever reason. Renewed by each successful start.</summary>
     public Task Exited { get; private set; } = Task.CompletedTask;
 

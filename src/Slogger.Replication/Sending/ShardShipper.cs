@@ -294,18 +294,14 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         }
     }
 
-    // Under the lock. The cut is read first: what is said to be durable is to cover it. The two ends are read one after the other: between
-    // them a world-line may begin.
+    // Under the lock. The cut is read first: what is said to be durable is to cover it.
     private void LookAtLog()
     {
         long heardUs = _listener.HeardUs;
         WorldPoint cut = _listener.RecordedCut;
-        LogIndex end, synced;
-        do
-        {
-            (end, synced) = (_log.End, _log.DurableEnd);
-        }
-        while (end.Line != synced.Line);
+        (LogIndex end, LogIndex synced) = (_log.End, _log.DurableEnd);
+        // A world-line begins between the two: the next look sees both.
+        if (end.Line != synced.Line) { return; }
         end = LogIndex.Min(end, _listener.Ready(_log));
         foreach (LogBranch branch in _log.Branches)
         {

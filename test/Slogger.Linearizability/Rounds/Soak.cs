@@ -19,7 +19,7 @@ internal sealed class Soak(CohortSystem system, Network network)
     private static readonly TimeSpan s_every = TimeSpan.FromSeconds(10), s_lasts = TimeSpan.FromSeconds(1), s_report =
         TimeSpan.FromMinutes(1), s_servedWithin = TimeSpan.FromMinutes(1);
 
-    // How much more than after a quarter of the time a process may hold at the end.
+    // How much more a process may hold at the end than the most that it held in the second quarter of the time.
     private const double MayGrow = 1.2;
     private const long MayGrowKb = 20_000, MayGrowFiles = 20;
 
@@ -60,7 +60,7 @@ internal sealed class Soak(CohortSystem system, Network network)
             if (Stopwatch.GetElapsedTime(_start) < report) { continue; }
             report += s_report;
             Held[] held = await HeldAsync();
-            if (early.Count == 0 && Stopwatch.GetElapsedTime(_start) >= length / 4) { early = held.ToDictionary(h => h.Process); }
+            if (Stopwatch.GetElapsedTime(_start) >= length / 4 && Stopwatch.GetElapsedTime(_start) < length / 2) { Note(held, early); }
             Tell(held);
         }
         await stop.CancelAsync();
@@ -77,6 +77,18 @@ internal sealed class Soak(CohortSystem system, Network network)
             done.Select(d => $"{d.Value} x {d.Key}"))}; {early.Count - grown.Length} of {early.Count} processes hold what they held
             """));
         return _lost.Count == 0 && grown.Length == 0 && early.Count > 0 && !isDamaged;
+    }
+
+    private static void Note(Held[] held, Dictionary<int, Held> most)
+    {
+        foreach (Held now in held)
+        {
+            Held before = most.GetValueOrDefault(now.Process, now);
+            most[now.Process] = now with
+            {
+                Kb = Math.Max(now.Kb, before.Kb), Threads = Math.Max(now.Threads, before.Threads), Files = Math.Max(now.Files, before.Files),
+            };
+        }
     }
 
     // What processes call an error, and messages that were damaged on their way.
