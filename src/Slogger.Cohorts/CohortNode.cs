@@ -206,7 +206,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             if (NowUs - _beatUs >= _times.LeaseUs / BeatsInALease) { Beat(); }
             if (HandingOver.IsUnderWay) { nextUs = NowUs + HandOverTickUs; }
         }
-        else
+        else if (!_hasSteppedDown)
         {
             nextUs = _election.Tick(NowUs, View);
             if (_election.Leader is not null && Life is { HasLog: true }) { _peers.TryWays(NowUs, _shard!.Log.History); }
@@ -305,6 +305,8 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     /// <summary>The leader asks this node to lead.</summary>
     public void LeadTold(Lead lead)
     {
+        // A shard leads once in its life.
+        if (_hasSteppedDown) { return; }
         _election!.LeadTold(NowUs, lead, Last);
         Perform();
     }

@@ -76,11 +76,7 @@ internal sealed class NodeThread : IDisposable
     /// <summary>Waits for its end.</summary>
     public void Join()
     {
-        lock (_inputs)
-        {
-            _isClosed = true;
-            _some.Set();
-        }
+        Close();
         _thread?.Join();
     }
 
@@ -120,8 +116,8 @@ internal sealed class NodeThread : IDisposable
         }
         catch (Exception e)
         {
-            if (_ending.IsCancellationRequested) { return; }
-            _failed(e);
+            if (!_ending.IsCancellationRequested) { _failed(e); }
+            Close();
             // Who waits for an answer gets it.
             while (TryTake(out Action? rest))
             {
@@ -134,6 +130,15 @@ internal sealed class NodeThread : IDisposable
                     // It has failed already.
                 }
             }
+        }
+    }
+
+    private void Close()
+    {
+        lock (_inputs)
+        {
+            _isClosed = true;
+            _some.Set();
         }
     }
 }

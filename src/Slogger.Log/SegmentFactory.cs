@@ -12,8 +12,10 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
     private const int HurriedFillBytes = 4 << 20;
     private const int FillChunkBytes = 256 << 10;
 
-    // The disk is for the syncs of the current file: filling the next takes a quarter of its time.
+    // The disk is for the syncs of the current file: filling the next takes a quarter of its time. A process that was stopped in a write
+    // has not used the disk meanwhile.
     private const int RestPerFill = 3;
+    private static readonly TimeSpan RestMax = TimeSpan.FromMilliseconds(100);
 
     // A file that nobody will need for long is begun so much later: another one has just begun, maybe since a world-line has, and disk and
     // processors are wanted elsewhere.
@@ -21,9 +23,9 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
 
     private readonly Lock _lock = new();
     private readonly ManualResetEventSlim _wanted = new();
+    private readonly ManualResetEventSlim _hurried = new(initialState: false, spinCount: 0);   // who needs the file waits for it
     private Task<ILogFile>? _spare;
     private long _spareSequence;
-    private volatile bool _isHurried;
 
     public string PathOf(long sequence) => Path.Combine(options.Directory, SegmentName.Format(options.OwnEpoch, sequence));
 
@@ -47,7 +49,7 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
                 _wanted.Reset();
             }
             _spareSequence = sequence;
-            _isHurried = false;
+            _hurried.Reset();
             // It sleeps and writes: not for a thread of the pool, of which there may be one.
             _spare = options.PrepareInBackground
                 ? Task.Factory.StartNew(() => CreateAtLeisure(sequence), CancellationToken.None, TaskCreationOptions.LongRunning,
@@ -122,11 +124,12 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
         }
         _spare = null;
         _wanted.Dispose();
+        _hurried.Dispose();
     }
 
     private void Hurry()
     {
-        _isHurried = true;
+        _hurried.Set();
         _wanted.Set();
     }
 
@@ -170,13 +173,14 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
     {
         ArraySegment<byte> zeros = AlignedBuffer.Allocate(Math.Min(FillChunkBytes, options.SegmentBytes));
         zeros.AsSpan().Clear();
-        for (int at = 0; at < options.SegmentBytes && !(_isHurried && at >= HurriedFillBytes); at += zeros.Count)
+        for (int at = 0; at < options.SegmentBytes && !(_hurried.IsSet && at >= HurriedFillBytes); at += zeros.Count)
         {
             long began = Stopwatch.GetTimestamp();
             file.Write(zeros.AsSpan(0, Math.Min(zeros.Count, options.SegmentBytes - at)), at);
-            if (options.PrepareInBackground && !_isHurried)
+            if (options.PrepareInBackground)
             {
-                Thread.Sleep(RestPerFill * Stopwatch.GetElapsedTime(began));
+                TimeSpan rest = RestPerFill * Stopwatch.GetElapsedTime(began);
+                _hurried.Wait(rest < RestMax ? rest : RestMax);
             }
         }
     }

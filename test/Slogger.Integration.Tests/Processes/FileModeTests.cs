@@ -99,7 +99,7 @@ public sealed class FileModeTests
             ["recover", "--metadata", "sqlite:" + metadata, "--shard", "7"], ["leave", "--metadata", "sqlite:" + metadata, "--shard", "7"]])
         {
             File.SetUnixFileMode(metadata, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.OtherRead);
-            (_, string said) = await ProxyProcess.CommandProcessAsync(command);
+            (_, string said) = await ProxyProcess.CommandAsync(command);
             Assert.Contains("chmod 600 " + metadata, said, StringComparison.Ordinal);
         }
     }
