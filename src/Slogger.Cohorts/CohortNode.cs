@@ -228,10 +228,14 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             {
                 case ElectionEffect.Promise promise:
                     _ballot!.Write(promise.Ballot);
-                    Life?.SetLearns(promise.Ballot.Learns);
+                    Life?.SetBallot(promise.Ballot);
                     break;
                 case ElectionEffect.SendAsk ask:
-                    _peers.Ask(ask.Ask, vote => _election.Voted(NowUs, vote, View));
+                    _peers.Ask(ask.Ask, vote =>
+                    {
+                        _election.Voted(NowUs, vote, View);
+                        Perform();
+                    });
                     break;
                 case ElectionEffect.SendVote vote:
                     _vote = vote.Vote;
@@ -388,7 +392,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     {
         if (_thread.Ending.IsCancellationRequested) { return; }
         Life = new(this, _thread, _options, _shard!, bad, isAnew, _report);
-        Life.SetLearns(Learns);
+        Life.SetBallot(_election!.Ballot);
     }
 
     // ---- Leading ----

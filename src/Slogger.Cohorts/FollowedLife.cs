@@ -91,8 +91,8 @@ internal sealed class FollowedLife : IAsyncDisposable
     /// <summary>Why the store cannot be brought on; null: it can. Any thread.</summary>
     public string? Problem => _mover.Problem;
 
-    /// <summary>See <see cref="Follower.Learns"/>.</summary>
-    public void SetLearns(bool learns) => _machine.Learns = learns;
+    /// <summary>The node has promised something: see <see cref="Follower.Learns"/> and <see cref="Follower.Promised"/>.</summary>
+    public void SetBallot(in Ballot ballot) => (_machine.Learns, _machine.Promised) = (ballot.Learns, ballot.Promised);
 
     /// <summary>The leader has said something.</summary>
     public void Received(in ShipMessage message, IReplyLink link)

@@ -62,6 +62,7 @@ public sealed class Election
     private Reign _ends;                // whose leader has asked this node to lead
     private Cohort? _members;           // of the reign that begins by its word; null: as they are
     private bool _areSettled;           // the replies of the reign that ends
+    private bool _isFounding;           // the log that it asks with has no reign: all have to vote, whatever the log has by then
     private long _grantUntilUs;
     private long _standAtUs = long.MaxValue;
     private long _roundUntilUs;
@@ -295,6 +296,7 @@ public sealed class Election
     {
         // Whom the leader has asked goes on by its word, until there is another leader.
         (State, _round, _ends) = (ElectionState.Asks, NextReign, _ends == Reign ? _ends : Reign.None);
+        _isFounding = Founds(last);
         _roundUntilUs = Math.Max(nowUs, _standAtUs) + _options.RoundUs;
         _yes.Clear();
         _yes.Add(_self);
@@ -304,7 +306,7 @@ public sealed class Election
 
     private void Stand(long nowUs, Reign reign, LogIndex last)
     {
-        (State, _round) = (ElectionState.Stands, reign);
+        (State, _round, _isFounding) = (ElectionState.Stands, reign, Founds(last));
         _roundUntilUs = nowUs + _options.RoundUs;
         _yes.Clear();
         _yes.Add(_self);
@@ -315,7 +317,7 @@ public sealed class Election
 
     private void Count(long nowUs, LogIndex last)
     {
-        int needed = Founds(last) && _mutation != CohortMutation.MinorityFounds ? Cohort.Voters.Length : Cohort.Majority;
+        int needed = _isFounding && _mutation != CohortMutation.MinorityFounds ? Cohort.Voters.Length : Cohort.Majority;
         if (_yes.Count(Cohort.Has) < needed - (_mutation == CohortMutation.MinorityCounts ? 1 : 0)) { return; }
         if (State == ElectionState.Asks)
         {

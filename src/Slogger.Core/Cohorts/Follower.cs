@@ -92,6 +92,10 @@ public sealed class Follower : ICopyReceiver
     /// changes.</summary>
     public bool Learns { get; set; }
 
+    /// <summary>The newest reign that the node has voted for, or obeyed. What it has of an older one it acknowledges no more: it has voted
+    /// without it. The driver sets it whenever that changes.</summary>
+    public Reign Promised { get; set; }
+
     /// <summary>Whether there is a log to go on with.</summary>
     public bool HasLog => _start.History is not null;
 
@@ -146,7 +150,7 @@ public sealed class Follower : ICopyReceiver
         (_isSyncing, _durable) = (false, durable);
         ApplyIfDue(effects);
         SyncIfDue(effects);
-        if (_current is not null && !_isRewinding) { effects.Add(Say(ShipReplyKind.Ack)); }
+        if (_current is { } leader && leader.Epoch >= Promised.Number && !_isRewinding) { effects.Add(Say(ShipReplyKind.Ack)); }
     }
 
     private void Greeted(ShipRequest.Hello hello, List<ReceiverEffect> effects)

@@ -111,7 +111,7 @@ internal sealed class CohortLead : ICohortLead
 
     public void Freeze(bool isFrozen)
     {
-        lock (_lock) { _leader.IsFrozen = isFrozen; }
+        lock (_lock) { _leader.IsFrozen = isFrozen || _isSilent; }
         if (!isFrozen) { Synced(); }
     }
 
@@ -145,6 +145,7 @@ internal sealed class CohortLead : ICohortLead
     // Under the lock. Whether there was none before.
     private bool Renew(long nowUs)
     {
+        if (_isSilent) { return false; }
         bool isNew = nowUs >= _untilUs && nowUs < _leader.Lease.UntilUs;
         Volatile.Write(ref _untilUs, _leader.Lease.UntilUs);
         return isNew;
@@ -169,12 +170,14 @@ internal sealed class CohortLead : ICohortLead
         Synced();
     }
 
-    /// <summary>The reign is over: nothing more is said in it. Whoever hears of it votes for nobody else. Never waits.</summary>
+    /// <summary>The reign is over: nothing more is said in it, nothing is committed, and no reply is let out. Whoever hears of it votes for
+    /// nobody else. Never waits.</summary>
     public void FallSilent()
     {
         lock (_lock)
         {
-            _isSilent = true;
+            (_isSilent, _leader.IsFrozen) = (true, true);
+            Volatile.Write(ref _untilUs, long.MinValue);
             foreach (Target target in _targets) { target.FallSilent(); }
         }
     }

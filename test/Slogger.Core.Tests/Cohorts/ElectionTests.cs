@@ -119,6 +119,17 @@ public class ElectionTests
         Assert.True(a.Ballot is { Learns: false, Founds: false });
     }
 
+    // Its copy has become a log meanwhile. Those that learn have voted for one that has none.
+    [Fact]
+    public void Node_StandsToFound_HasALogWhenItIsVotedFor_NeedsAllVotesAllTheSame()
+    {
+        Election a = Node(A);
+        a.Tick(0, With(default));
+        foreach (NodeName other in (NodeName[])[B, C]) { a.Voted(1, new(other, First, IsPre: true, IsYes: true, Reign.None), With(default)); }
+        a.Voted(2, new(B, First, IsPre: false, IsYes: true, First), With(Log(1, 10)));
+        Assert.Equal(ElectionState.Stands, a.State);
+    }
+
     [Fact]
     public void Node_WithALogOfBeforeTheCohort_VotesForNoneThatHasLess()
     {

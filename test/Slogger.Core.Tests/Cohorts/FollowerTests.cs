@@ -60,6 +60,18 @@ public class FollowerTests
         Assert.Equal((At(1, 15), At(1, 15)), (Reply(effects).Received, Reply(effects).Durable));
     }
 
+    // The node has voted without it: the leader before must not count it any more.
+    [Fact]
+    public void Sync_EndsBehindAVoteForALaterReign_IsNotAcknowledged()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(Piece(At(1, 10), At(1, 15)), effects);
+        effects.Clear();
+        follower.Promised = new(s_leader.Epoch + 1);
+        follower.Synced(At(1, 15), effects);
+        Assert.DoesNotContain(effects, e => e is ReceiverEffect.Reply);
+    }
+
     // Only a version that has ended counts: until then there is nothing to be made durable, however often that is looked at.
     [Fact]
     public void Piece_EndsNoVersion_IsNotSynced()

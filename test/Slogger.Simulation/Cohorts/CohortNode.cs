@@ -187,12 +187,12 @@ internal sealed class CohortNode
         while (_waiting.TryDequeue(out Action? action) && IsAlive && !_isStopped) { action(); }
     }
 
-    private NodeView View => new(_log.Index, StoreFollows: true);
+    private NodeView View => new(_disk.Index, StoreFollows: true);
 
     private void Follow()
     {
         _follower = new(new() { Shard = CohortLog.Shard, History = CohortLog.History, Lines = _disk.Lines },
-            _world.Settings.Mutation) { Learns = _ballot.Learns };
+            _world.Settings.Mutation) { Learns = _ballot.Learns, Promised = _ballot.Promised };
     }
 
     // The node's own time: each few milliseconds, and by itself.
@@ -420,7 +420,7 @@ internal sealed class CohortNode
                 case ElectionEffect.Promise promise:
                     _world.Checks.OnPromise(this, promise.Ballot);
                     if (!forgets) { _ballot = promise.Ballot; }
-                    _follower!.Learns = promise.Ballot.Learns;
+                    (_follower!.Learns, _follower.Promised) = (promise.Ballot.Learns, promise.Ballot.Promised);
                     // Dies behind it, before anything is said.
                     if (_world.IsTrouble && _world.Random.Next(50) == 0 && !forgets)
                     {
@@ -481,7 +481,7 @@ internal sealed class CohortNode
 
     private void OnAsk(Ask ask)
     {
-        _election!.Asked(ClockUs, ask, _log.Index);
+        _election!.Asked(ClockUs, ask, _disk.Index);
         _asked = ask;
         Perform();
         Ends(ask.Ends);
@@ -496,7 +496,7 @@ internal sealed class CohortNode
     private void OnLead(Lead lead)
     {
         Ends(lead.Ends);
-        _election!.LeadTold(ClockUs, lead, _log.Index);
+        _election!.LeadTold(ClockUs, lead, _disk.Index);
         Perform();
     }
 
