@@ -34,13 +34,13 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private readonly NodeThread _thread;
     private readonly CohortPeers _peers;
     private readonly CohortSeats _seats;
+    private readonly FollowedLives _lives;
     private GrpcServer? _server;
     private IFollowingShard? _shard;
     private BallotFile? _ballot;
     private Election? _election;
     private Vote? _vote;                             // the answer to what was asked
     private Takeover? _takeover;                     // since it was elected
-    private Task _handing = Task.CompletedTask;      // another node is asked to lead
     private long _beatUs, _sinceUs;
     private volatile bool _hasSteppedDown;           // it has led, and does not any more
     private volatile bool _isStopping;
@@ -58,7 +58,8 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _thread = new(Tick, e => _shard!.OnIntakeFailed(e is LogException or IOException ? e.Message : e.ToString()));
         _peers = new(options, _times, credentials, _thread, report);
         _seats = new(options);
-        HandingOver = new(this, _thread, _times.LeaseUs, report);
+        _lives = new(this, _thread, options, report);
+        HandingOver = new(this, _thread, _peers, Options.Lease, report);
         Changes = new(this, options);
     }
 
@@ -132,7 +133,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         SayIfChanged();
         _election.Refused(NowUs, Highest);
         _sinceUs = NowUs;
-        BeginLife(bad: null);
+        _lives.Begin(shard);
         _seats.Hears(Options.Node, shard.Seat.Address, follows: false);
         (GrpcServerOptions? at, ProxyExit? failed) = _credentials.ServerAt(Options.Self.Address);
         if (failed is not null) { throw new SiteException(failed); }
@@ -177,7 +178,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private async Task StopAsync()
     {
         if (_thread.Ending.IsCancellationRequested) { return; }
-        await _handing.ConfigureAwait(false);
+        await HandingOver.Asking.ConfigureAwait(false);
         await _thread.CancelAsync().ConfigureAwait(false);
         await _peers.Trying.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         await EndAsync(_takeover, "its takeover").ConfigureAwait(false);
@@ -206,7 +207,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             if (NowUs - _beatUs >= _times.LeaseUs / BeatsInALease) { Beat(); }
             if (HandingOver.IsUnderWay) { nextUs = NowUs + HandOverTickUs; }
         }
-        else if (!_hasSteppedDown)
+        else
         {
             nextUs = _election.Tick(NowUs, View);
             if (_election.Leader is not null && Life is { HasLog: true }) { _peers.TryWays(NowUs, _shard!.Log.History); }
@@ -241,7 +242,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
                     _vote = vote.Vote;
                     break;
                 case ElectionEffect.SendLead lead:
-                    _handing = HandAsync(lead);
+                    HandingOver.Ask(lead);
                     break;
                 case ElectionEffect.Begin begin:
                     Begin(begin);
@@ -252,13 +253,6 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             }
         }
         Show();
-    }
-
-    // The next leader may need this node's vote.
-    private async Task HandAsync(ElectionEffect.SendLead lead)
-    {
-        await _peers.LeadAsync(lead.To, lead.Lead).ConfigureAwait(false);
-        await HandingOver.Succeeded.WaitAsync(Options.Lease).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     // What others are told: clients, and other threads.
@@ -286,7 +280,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         }
     }
 
-    private bool Follows => _shard!.StoreFollows && !Learns;
+    private bool Follows => _shard!.StoreFollows && !Ballot.Learns;
 
     // ---- Votes and beats ----
 
@@ -303,14 +297,12 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     public V1.BeatReply Beaten(V1.BeatRequest beat)
     {
         if (Heard(new(beat.Reign), new(beat.From.Node), ShipWire.FromWire(beat.Members), out Reign promised)) { _seats.FromWire(beat.Nodes); }
-        return new() { Promised = promised.Number, Learns = Learns, Clients = _shard!.Seat.Address, Follows = Follows };
+        return new() { Promised = promised.Number, Learns = Ballot.Learns, Clients = _shard!.Seat.Address, Follows = Follows };
     }
 
     /// <summary>The leader asks this node to lead.</summary>
     public void LeadTold(Lead lead)
     {
-        // A shard leads once in its life.
-        if (_hasSteppedDown) { return; }
         _election!.LeadTold(NowUs, lead, Last);
         Perform();
     }
@@ -347,10 +339,17 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     // ---- Following ----
 
     /// <summary>What follows the leader; null: this node leads, or is between two lives.</summary>
-    public FollowedLife? Life { get; private set; }
+    public FollowedLife? Life => _lives.Now;
 
-    /// <summary>Whether the node only learns.</summary>
-    public bool Learns => _election!.Ballot.Learns;
+    /// <summary>What the node has promised.</summary>
+    public Ballot Ballot => _election!.Ballot;
+
+    /// <summary>What the log holds is of no use to the leader, and is about to be deleted.</summary>
+    public void BeginLearning()
+    {
+        _election!.BeginLearning();
+        Perform();
+    }
 
     /// <summary>The leader's node has admitted this one.</summary>
     public void OnLearned()
@@ -360,50 +359,13 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _report.Info($"shard {_options.Shard}: node {Options.Node} has all that was committed, and votes");
     }
 
-    /// <summary>What the log holds is of no use to the leader: it is copied anew.</summary>
-    public void BeginAnew(FollowedLife before, string why)
-    {
-        if (before != Life) { return; }
-        _report.Warn($"shard {_options.Shard}: node {Options.Node} gets a copy of the leader's store: {why}");
-        _election!.BeginLearning();
-        Perform();
-        Life = null;
-        _ = Task.Run(async () =>
-        {
-            await before.DisposeAsync().ConfigureAwait(false);
-            _thread.Post(() => BeginLife(before.BadCopy, isAnew: true));
-        });
-    }
-
-    /// <summary>A whole copy is here: the log begins with it.</summary>
-    public void OnCopied(FollowedLife before)
-    {
-        if (before != Life) { return; }
-        Life = null;
-        _ = Task.Run(async () =>
-        {
-            await before.DisposeAsync().ConfigureAwait(false);
-            string? bad = await before.BeginLogAsync(_thread.Ending).ConfigureAwait(false);
-            _thread.Post(() => BeginLife(bad));
-        });
-    }
-
-    private void BeginLife(string? bad, bool isAnew = false)
-    {
-        if (_thread.Ending.IsCancellationRequested) { return; }
-        Life = new(this, _thread, _options, _shard!, bad, isAnew, _report);
-        Life.SetBallot(_election!.Ballot);
-    }
-
     // ---- Leading ----
 
     private void Begin(ElectionEffect.Begin begin)
     {
         Reign reign = begin.Reign;
         _report.Info($"shard {_options.Shard}: node {Options.Node} is elected, and leads in reign {reign}");
-        FollowedLife? life = Life;
-        Life = null;
-        life?.StopReceiving();
+        FollowedLife? life = _lives.End();
         // The members of this reign may be others.
         Show();
         _peers.BeginReign(_election!.Cohort);
@@ -426,6 +388,8 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     {
         if (_hasSteppedDown) { return; }
         _hasSteppedDown = true;
+        // A shard leads once in its life.
+        _election!.MayStand = false;
         Show();
         _report.Warn($"shard {_options.Shard}: node {Options.Node} leads no more: reign {reign} is over");
         _shard!.Cohort!.StepDown();

@@ -22,7 +22,7 @@ namespace Slogger.Cohorts;
 internal sealed class FollowedLife : IAsyncDisposable
 {
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
-    private readonly CohortNode _node;
+    private readonly FollowedLives _lives;
     private readonly NodeThread _thread;
     private readonly IFollowingShard _shard;
     private readonly VersionLog _log;
@@ -42,17 +42,17 @@ internal sealed class FollowedLife : IAsyncDisposable
     private volatile bool _isOver;
 
     /// <summary>Begins with what the disk holds.</summary>
-    /// <param name="node">The node.</param>
+    /// <param name="lives">Are told how it goes on.</param>
     /// <param name="thread">Its thread.</param>
     /// <param name="options">The process's.</param>
     /// <param name="shard">Whose log and store they are.</param>
     /// <param name="bad">A copy that came whole, and was not what it should be; null: none.</param>
     /// <param name="isAnew">Whether what the log holds is of no use.</param>
     /// <param name="report">For people.</param>
-    public FollowedLife(CohortNode node, NodeThread thread, ServeOptions options, IFollowingShard shard, string? bad, bool isAnew,
+    public FollowedLife(FollowedLives lives, NodeThread thread, ServeOptions options, IFollowingShard shard, string? bad, bool isAnew,
         ILogger report)
     {
-        (_node, _thread, _shard, _log, _report, BadCopy) = (node, thread, shard, shard.Log, report, bad);
+        (_lives, _thread, _shard, _log, _report, BadCopy) = (lives, thread, shard, shard.Log, report, bad);
         _age = new(shard.Applied, CohortNode.NowUs);
         _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints, shard.Guard, StreamDisk.DatabaseOf);
         SeedPart part = _disk.Part;
@@ -91,8 +91,8 @@ internal sealed class FollowedLife : IAsyncDisposable
     /// <summary>Why the store cannot be brought on; null: it can. Any thread.</summary>
     public string? Problem => _mover.Problem;
 
-    /// <summary>The node has promised something: see <see cref="Follower.Learns"/> and <see cref="Follower.Promised"/>.</summary>
-    public void SetBallot(in Ballot ballot) => (_machine.Learns, _machine.Promised) = (ballot.Learns, ballot.Promised);
+    /// <summary>See <see cref="Follower.Ballot"/>.</summary>
+    public void SetBallot(in Ballot ballot) => _machine.Ballot = ballot;
 
     /// <summary>The leader has said something.</summary>
     public void Received(in ShipMessage message, IReplyLink link)
@@ -161,11 +161,11 @@ internal sealed class FollowedLife : IAsyncDisposable
             case ReceiverEffect.Rewind rewind: Rewind(rewind.To); break;
             case ReceiverEffect.Sync: _syncer.Request(); break;
             case ReceiverEffect.Apply apply: _mover.Go(apply.To); break;
-            case ReceiverEffect.Learned: _node.OnLearned(); break;
-            case ReceiverEffect.Reseed reseed: _node.BeginAnew(this, reseed.Why); break;
+            case ReceiverEffect.Learned: _lives.OnLearned(); break;
+            case ReceiverEffect.Reseed reseed: _lives.BeginAnew(this, reseed.Why); break;
             case ReceiverEffect.WriteCopy copy: _copy.Write(copy.Chunk, _message.Bytes, _effects); break;
             case ReceiverEffect.SyncCopy sync: _copy.Sync(sync.Ticket, OnFailed, _stop.Token); break;
-            case ReceiverEffect.Copied: _node.OnCopied(this); break;
+            case ReceiverEffect.Copied: _lives.OnCopied(this); break;
             default: throw new UnreachableException();
         }
     }

@@ -10,12 +10,15 @@ namespace Slogger.Cohorts;
 /// <summary>The end of one node's reign by its own word. The node's thread, if nothing else is said.</summary>
 /// <param name="node">The node.</param>
 /// <param name="thread">Its thread.</param>
-/// <param name="leaseUs">As long as a hand-over waits for the next leader.</param>
+/// <param name="peers">The other nodes.</param>
+/// <param name="lease">As long as a hand-over waits for the next leader.</param>
 /// <param name="report">For people.</param>
-internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs, ILogger report)
+internal sealed class HandOver(CohortNode node, NodeThread thread, CohortPeers peers, TimeSpan lease, ILogger report)
 {
     private readonly TaskCompletionSource _succeeded = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private Begun? _begun;
+
+    private long LeaseUs => (long)lease.TotalMicroseconds;
 
     // FrozenUntilUs is null until it is known whether all that was told is committed.
     private sealed record Begun(NodeName To, Cohort? Members, bool IsForced, bool IsSettled = false, long? FrozenUntilUs = null);
@@ -26,16 +29,28 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs,
     /// <summary>Whether one has begun: <see cref="Tick"/> is to come soon.</summary>
     public bool IsUnderWay => _begun is not null;
 
+    /// <summary>Completes when nobody is being asked to lead: until then the node ends not, since the next leader may need its vote.</summary>
+    public Task Asking { get; private set; } = Task.CompletedTask;
+
     /// <summary>Completes when another node leads, after this one has led. Any thread.</summary>
     public Task Succeeded => _succeeded.Task;
 
     /// <summary>The followers that answer, and vote. Any thread.</summary>
     public IEnumerable<CohortFollowerStatus> Able => (node.Reigns?.Followers ?? []).Where(f => !f.Learns && f.Problem is null
-        && f.SilentUs >= 0 && f.SilentUs < leaseUs);
+        && f.SilentUs >= 0 && f.SilentUs < LeaseUs);
 
     /// <summary>The one of them whose log is nearest; null: there is none. Any thread.</summary>
     public NodeName? Nearest =>
         Able.Where(f => node.Members.Has(f.Node)).Cast<CohortFollowerStatus?>().MaxBy(f => f!.Value.Durable)?.Node;
+
+    /// <summary>Asks another node to lead.</summary>
+    public void Ask(ElectionEffect.SendLead lead) => Asking = AskAsync(lead);
+
+    private async Task AskAsync(ElectionEffect.SendLead lead)
+    {
+        await peers.LeadAsync(lead.To, lead.Lead).ConfigureAwait(false);
+        await Succeeded.WaitAsync(lease).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+    }
 
     /// <summary>Another node leads.</summary>
     public void Succeed() => _succeeded.TrySetResult();
@@ -86,7 +101,7 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, long leaseUs,
             return;
         }
         lead.Freeze(true);
-        _begun = begun with { IsSettled = isSettled, FrozenUntilUs = CohortNode.NowUs + leaseUs };
+        _begun = begun with { IsSettled = isSettled, FrozenUntilUs = CohortNode.NowUs + LeaseUs };
         Tick();
     }
 

@@ -1,12 +1,13 @@
 // Makes segment files: reserves their space, so that a full disk shows here and not in the middle of a block, and writes
 // zeros ahead, so that later syncs carry data only. The next file is prepared while the current one fills.
-using System.Diagnostics;
 using Slogger.Log.Files;
 using Slogger.Log.Segments;
 
 namespace Slogger.Log;
 
-internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
+/// <param name="options">Of the log.</param>
+/// <param name="clock">By which a write's time is taken.</param>
+internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clock) : IDisposable
 {
     // 2 ms here; a file that is needed at once gets no more.
     private const int HurriedFillBytes = 4 << 20;
@@ -175,11 +176,11 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
         zeros.AsSpan().Clear();
         for (int at = 0; at < options.SegmentBytes && !(_hurried.IsSet && at >= HurriedFillBytes); at += zeros.Count)
         {
-            long began = Stopwatch.GetTimestamp();
+            long began = clock.GetTimestamp();
             file.Write(zeros.AsSpan(0, Math.Min(zeros.Count, options.SegmentBytes - at)), at);
             if (options.PrepareInBackground)
             {
-                TimeSpan rest = RestPerFill * Stopwatch.GetElapsedTime(began);
+                TimeSpan rest = RestPerFill * clock.GetElapsedTime(began);
                 _hurried.Wait(rest < RestMax ? rest : RestMax);
             }
         }

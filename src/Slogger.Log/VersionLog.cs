@@ -62,7 +62,7 @@ public sealed partial class VersionLog : IDisposable
         _options = options;
         _files = options.Files;
         _directoryLock = directoryLock;
-        _factory = new SegmentFactory(options);
+        _factory = new SegmentFactory(options, TimeProvider.System);
         _view = LogView.Empty;
         if (options.TailBytes > 0) { _tail = new LogTail(options.TailBytes); }
         // At least 8: a block of few bytes still has room for a run of small versions.

@@ -104,6 +104,9 @@ public sealed class Election
     /// <summary>The reign that it leads, or follows.</summary>
     public Reign Reign { get; private set; }
 
+    /// <summary>Whether it may stand, and lead if it is asked to. Else it only votes.</summary>
+    public bool MayStand { get; set; } = true;
+
     /// <summary>Until then it votes for nobody, and does not stand.</summary>
     public long GrantUntilUs => _grantUntilUs;
 
@@ -124,7 +127,7 @@ public sealed class Election
     /// <returns>When this is to be called again, at the latest.</returns>
     public long Tick(long nowUs, in NodeView view)
     {
-        if (State == ElectionState.Leads || !Cohort.Has(_self)) { return long.MaxValue; }
+        if (State == ElectionState.Leads || !MayStand || !Cohort.Has(_self)) { return long.MaxValue; }
         if (State == ElectionState.Asks) { Count(nowUs, view.Last); }
         if (State == ElectionState.Leads) { return long.MaxValue; }
         if (State != ElectionState.Follows)
@@ -229,7 +232,7 @@ public sealed class Election
     /// <summary>The leader asks this node to lead.</summary>
     public void LeadTold(long nowUs, in Lead lead, LogIndex last)
     {
-        if (State == ElectionState.Leads || lead.Ends != Reign || lead.From != Leader || Learns) { return; }
+        if (State == ElectionState.Leads || !MayStand || lead.Ends != Reign || lead.From != Leader || Learns) { return; }
         // One that is to be a member may lead as its first: it has to be elected by those before.
         if (!(lead.Members ?? Cohort).Has(_self)) { return; }
         _grantUntilUs = nowUs;

@@ -88,13 +88,9 @@ public sealed class Follower : ICopyReceiver
         if (!HasLog) { _seeding = new(start.Generation, start.Copy, start.BadCopy, start.CopySyncBytes, ShipMutation.None); }
     }
 
-    /// <summary>Whether the node only learns, as its ballot says (<see cref="Ballot.Learns"/>). The driver sets it whenever that
-    /// changes.</summary>
-    public bool Learns { get; set; }
-
-    /// <summary>The newest reign that the node has voted for, or obeyed. What it has of an older one it acknowledges no more: it has voted
-    /// without it. The driver sets it whenever that changes.</summary>
-    public Reign Promised { get; set; }
+    /// <summary>What the node has promised; the driver sets it whenever that changes. What comes of an older reign is acknowledged no more: the
+    /// node has voted without it.</summary>
+    public Ballot Ballot { get; set; }
 
     /// <summary>Whether there is a log to go on with.</summary>
     public bool HasLog => _start.History is not null;
@@ -150,7 +146,7 @@ public sealed class Follower : ICopyReceiver
         (_isSyncing, _durable) = (false, durable);
         ApplyIfDue(effects);
         SyncIfDue(effects);
-        if (_current is { } leader && leader.Epoch >= Promised.Number && !_isRewinding) { effects.Add(Say(ShipReplyKind.Ack)); }
+        if (_current is { } leader && leader.Epoch >= Ballot.Promised.Number && !_isRewinding) { effects.Add(Say(ShipReplyKind.Ack)); }
     }
 
     private void Greeted(ShipRequest.Hello hello, List<ReceiverEffect> effects)
@@ -224,7 +220,7 @@ public sealed class Follower : ICopyReceiver
         _commit = LogIndex.Max(_commit, piece.Durable);
         if (piece.Cut > _cut) { _cut = piece.Cut; }
         if (_mutation == CohortMutation.AckBeforeSync) { _durable = _received; }
-        if (piece.Admits && Learns) { effects.Add(new ReceiverEffect.Learned()); }
+        if (piece.Admits && Ballot.Learns) { effects.Add(new ReceiverEffect.Learned()); }
         ApplyIfDue(effects);
         SyncIfDue(effects);
         bool isMissed = piece.IsHeartbeat ? piece.From > _received : !isNext && piece.To > _received;
@@ -263,6 +259,6 @@ public sealed class Follower : ICopyReceiver
     {
         Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null,
         Lines = kind == ShipReplyKind.Welcome ? _lines : null,
-        Learns = Learns,
+        Learns = Ballot.Learns,
     });
 }

@@ -11,12 +11,7 @@ internal static class LongWait
     /// <param name="what">Who waits, and for what: "shard 0: its end waits for its node".</param>
     public static async Task ToldAsync(this Task task, ILogger report, string what)
     {
-        while (!task.IsCompleted)
-        {
-            using var telling = new CancellationTokenSource();
-            if (await Task.WhenAny(task, Task.Delay(TellEvery, telling.Token)).ConfigureAwait(false) != task) { report.Warn(what); }
-            await telling.CancelAsync().ConfigureAwait(false);
-        }
+        while (await Task.WhenAny(task, Task.Delay(TellEvery)).ConfigureAwait(false) != task) { report.Warn(what); }
         await task.ConfigureAwait(false);
     }
 }

@@ -144,12 +144,5 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
         return true;
     }
 
-    // A leader whose Redis has certainly ended: the control task would find that out, too, some milliseconds later.
-    public override void StoreUnreachable(string reason)
-    {
-        base.StoreUnreachable(reason);
-        if (_lead is not null && _redis.IsEnding) { GivesWay(); }
-    }
-
     internal override bool GivesWay() => Cohort is { } cohort && _lead is not null && cohort.GiveWay();
 }

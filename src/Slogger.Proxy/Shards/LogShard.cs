@@ -219,7 +219,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _keys.OnEnded();
         Moves.OnStreamEnded();
         // What the shard itself has ended says nothing of the store.
-        if (reason.Problem != RedisProblem.Cancelled) { StoreUnreachable($"the replication link ended: {reason.Message}"); }
+        if (reason.Problem != RedisProblem.Cancelled) { Lifetime.Suspect($"the replication link ended: {reason.Message}"); }
     }
 
     internal override async Task StreamReadAsync(CancellationToken stop)

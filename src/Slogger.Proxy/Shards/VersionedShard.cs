@@ -197,7 +197,7 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     public bool IsOwnConnection(string address) => OwnConnections.Contains(address);
 
     /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>
-    public virtual void StoreUnreachable(string reason) => Lifetime.Suspect(reason);
+    public void StoreUnreachable(string reason) => Lifetime.Suspect(reason);
 
     public virtual void CarrierLost(ClientLine? connection)
     {

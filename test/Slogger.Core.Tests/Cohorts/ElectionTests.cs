@@ -131,6 +131,21 @@ public class ElectionTests
     }
 
     [Fact]
+    public void Node_MayNotStand_OnlyVotes()
+    {
+        Election b = Node(B);
+        b.Heard(0, First, A, Three);
+        b.MayStand = false;
+        b.TakeEffects();
+        long later = 10 * Options.GrantUs;
+        Assert.Equal(long.MaxValue, b.Tick(later, With(Log(1, 10))));
+        b.LeadTold(later, new(A, First, null, IsSettled: false, Votes: Second), Log(1, 10));
+        Assert.Empty(b.TakeEffects());
+        b.Asked(later, new(C, Second, IsPre: false, Log(1, 10), Reign.None), Log(1, 10));
+        Assert.True(VoteOf(b).IsYes);
+    }
+
+    [Fact]
     public void Node_WithALogOfBeforeTheCohort_VotesForNoneThatHasLess()
     {
         Election a = Node(A);

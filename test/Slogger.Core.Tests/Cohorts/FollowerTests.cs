@@ -67,7 +67,7 @@ public class FollowerTests
         Follower follower = Greeted(out List<ReceiverEffect> effects);
         follower.Received(Piece(At(1, 10), At(1, 15)), effects);
         effects.Clear();
-        follower.Promised = new(s_leader.Epoch + 1);
+        follower.Ballot = new(new(s_leader.Epoch + 1), new("c"));
         follower.Synced(At(1, 15), effects);
         Assert.DoesNotContain(effects, e => e is ReceiverEffect.Reply);
     }
@@ -233,7 +233,7 @@ public class FollowerTests
     public void Learner_SaysSo_AndIsAdmittedByItsLeader()
     {
         Follower follower = Greeted(out List<ReceiverEffect> effects);
-        follower.Learns = true;
+        follower.Ballot = new() { Learns = true };
         follower.Received(Piece(At(1, 10), At(1, 12)), effects);
         follower.Synced(At(1, 12), effects);
         Assert.True(Reply(effects).Learns);

@@ -4,7 +4,7 @@ using Slogger.Integration.Tests.Workload;
 
 namespace Slogger.Integration.Tests.Chaos;
 
-/// <param name="Rounds">How many times something is killed (default 4; a long run has 200 and more).</param>
+/// <param name="Rounds">How many times something is killed (default 6; a long run has 200 and more).</param>
 /// <param name="Seed">Chooses commands, faults and moments; printed with every failure.</param>
 /// <param name="RunMinMs">The shortest time the writers run before the fault, in ms.</param>
 /// <param name="RunMaxMs">The longest, in ms.</param>
@@ -13,7 +13,7 @@ internal sealed record ChaosOptions(int Rounds, int Seed, int RunMinMs = 200, in
 {
     public const string RoundsVariable = "SLOGGER_CHAOS_ROUNDS";
     public const string SeedVariable = "SLOGGER_CHAOS_SEED";
-    private const int RoundsInCi = 4;
+    private const int RoundsInCi = 6;
 
     public IReadOnlyList<WriterProfile> Profiles { get; init; } = WriterProfile.Mixed;
 

@@ -24,7 +24,7 @@ public sealed class ClientRecoveryTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, shards: 3, usesPostgres: false);
         await cluster.StartAsync();
-        var run = new ClientChaosRun(cluster, rounds: 5, seed, output.WriteLine);
+        var run = new ClientChaosRun(cluster, rounds: 10, seed, output.WriteLine);
         await run.RunAsync();
         Assert.True(run.Committed > 0, "nothing was committed");
     }

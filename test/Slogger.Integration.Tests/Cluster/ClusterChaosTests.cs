@@ -16,22 +16,22 @@ public sealed class ClusterChaosTests(ITestOutputHelper output)
     public async Task Postgres_FourShards_EveryFailureLeavesOnePrefix()
     {
         Assert.SkipWhen(PostgresProcess.Programs is null, "PostgreSQL is not installed");
-        await RunAsync(shards: 4, usesPostgres: true, rounds: 7);
+        await RunAsync(shards: 4, usesPostgres: true, rounds: 14);
     }
 
     [Fact]
     public Task Sqlite_TwoShardsAndFastVersions_EveryFailureLeavesOnePrefix() =>
-        RunAsync(shards: 2, usesPostgres: false, rounds: 4, "--version-interval", "1ms");
+        RunAsync(shards: 2, usesPostgres: false, rounds: 6, "--version-interval", "1ms");
 
     // Each shard closes every so many versions as its saves take time: cuts are where they meet.
     [Fact]
     public Task Bgsave_TwoShards_EveryFailureLeavesOnePrefix() =>
-        RunAsync(shards: 2, usesPostgres: false, rounds: 5, "--commit", "bgsave");
+        RunAsync(shards: 2, usesPostgres: false, rounds: 10, "--commit", "bgsave");
 
     // With --clock-error 0ms this breaks I1 within a few rounds.
     [Fact]
     public Task Sqlite_ClocksTwoMillisecondsApart_ClockErrorKeepsOnePrefix() =>
-        RunAsync(shards: 2, usesPostgres: false, rounds: 4, TimeSpan.FromMilliseconds(2), "--clock-error", "2ms");
+        RunAsync(shards: 2, usesPostgres: false, rounds: 6, TimeSpan.FromMilliseconds(2), "--clock-error", "2ms");
 
     [Fact]
     public async Task Commit_AnIdleShardAmongBusyOnes_HoldsNobodyUp()

@@ -25,7 +25,7 @@ public sealed class FinderTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, 3, usesPostgres: true) { Finder = finder };
         await cluster.StartAsync();
-        var run = new ClusterChaosRun(cluster, rounds: 4, Seed, output.WriteLine);
+        var run = new ClusterChaosRun(cluster, rounds: 8, Seed, output.WriteLine);
         await run.RunAsync();
         output.WriteLine(run.Summary());
         Assert.True(run.CommittedChecked > 0, "no writer ever heard of a commit");

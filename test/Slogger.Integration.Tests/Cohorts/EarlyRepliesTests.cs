@@ -55,13 +55,13 @@ public sealed class EarlyRepliesTests(ITestOutputHelper output)
         for (int i = 0; i < CohortNodes.Count; i++) { await nodes.FollowsOrLeadsAsync(i); }
         first = await nodes.LeaderAsync();
         int handOvers = 0;
-        for (int round = 0; round < 2 * Rounds; round++)
+        for (int round = 0; handOvers < 2 * Rounds; round++)
         {
             string key = "n:" + Text(round);
             (long reign, long line) = (await nodes.NumberAsync(first, "reign"), await nodes.NumberAsync(first, "worldline"));
             Task<long> counting = CountAsync(nodes, first, key);
             await CountsAsync(nodes, first, key);
-            bool isStopped = round % 2 == 1;
+            bool isStopped = handOvers % 2 == 1;
             int to = (first + 1) % CohortNodes.Count;
 
             if (isStopped) { Assert.Equal(0, await nodes.TerminateAsync(first)); }
@@ -69,7 +69,7 @@ public sealed class EarlyRepliesTests(ITestOutputHelper output)
             long answered = await counting;
             int next = await nodes.LeaderAsync(but: first);
 
-            // On a busy machine another one may be elected before: then it is no hand-over.
+            // On a busy machine another one may be elected before: then it is no hand-over, and is tried again.
             if (await nodes.NumberAsync(next, "reign") == reign + 1)
             {
                 long there = (await nodes.AskAsync(next, "GET", key))!.AsInteger();
@@ -81,7 +81,6 @@ public sealed class EarlyRepliesTests(ITestOutputHelper output)
             for (int i = 0; i < CohortNodes.Count; i++) { await nodes.FollowsOrLeadsAsync(i); }
             first = await nodes.LeaderAsync();
         }
-        Assert.True(handOvers > 0, nodes.Tail());
     }
 
     // Who wrote to one shard, and then to the other: what is there of the second needs what was lost of the first.

@@ -25,7 +25,7 @@ public sealed class EmbeddedClusterTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, shards, usesPostgres: false) { Embedded = embedded };
         await cluster.StartAsync();
-        var run = new ClusterChaosRun(cluster, rounds: 4, seed, output.WriteLine);
+        var run = new ClusterChaosRun(cluster, rounds: 8, seed, output.WriteLine);
         await run.RunAsync();
         Assert.True(run.CommittedChecked > 0, "no writer ever heard of a commit");
     }
@@ -97,7 +97,7 @@ public sealed class EmbeddedClusterTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, shards: 3, usesPostgres: false) { Embedded = 2 };
         await cluster.StartAsync();
-        var run = new ClientChaosRun(cluster, rounds: 4, seed, output.WriteLine);
+        var run = new ClientChaosRun(cluster, rounds: 8, seed, output.WriteLine);
         await run.RunAsync();
         Assert.True(run.Committed > 0, "nothing was committed");
     }

@@ -15,7 +15,7 @@ public sealed class ApiDifferenceTests(ITestOutputHelper output)
 {
     private static int Seed => Number("SLOGGER_TEST_SEED") ?? Environment.TickCount & 0xFFFFFF;
 
-    private static int Calls => Number("SLOGGER_TEST_CALLS") ?? 1500;
+    private static int Calls => Number("SLOGGER_TEST_CALLS") ?? 3000;
 
     [Theory]
     [InlineData("none", RedisProtocol.Resp2)]

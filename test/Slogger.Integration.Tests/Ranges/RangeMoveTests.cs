@@ -124,7 +124,7 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         await using var cluster = new ClusterDeployment(workspace, shards: 3,
             usesPostgres: false) { Partitions = ClusterDeployment.TenRanges };
         await cluster.StartAsync();
-        var run = new ClientChaosRun(cluster, rounds: 3, seed, output.WriteLine);
+        var run = new ClientChaosRun(cluster, rounds: 6, seed, output.WriteLine);
         await run.RunAsync();
         Assert.True(run.Committed > 0, "nothing was committed");
     }
@@ -138,7 +138,7 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         await using var cluster = new ClusterDeployment(workspace, shards: 3,
             usesPostgres: false) { Partitions = ClusterDeployment.TenRanges };
         await cluster.StartAsync();
-        var run = new ClusterChaosRun(cluster, rounds: 4, seed, output.WriteLine);
+        var run = new ClusterChaosRun(cluster, rounds: 8, seed, output.WriteLine);
         await run.RunAsync();
         Assert.True(run.CommittedChecked > 0, "no writer ever heard of a commit");
     }

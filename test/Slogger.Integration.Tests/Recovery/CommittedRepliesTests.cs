@@ -9,7 +9,7 @@ namespace Slogger.Integration.Tests.Recovery;
 
 public sealed class CommittedRepliesTests
 {
-    private const int Rounds = 10, PipelineDepth = 16;
+    private const int Rounds = 20, PipelineDepth = 16;
     private const string Script = "redis.call('SET', KEYS[1] .. ':copy', ARGV[1]) return redis.call('INCR', KEYS[1])";
 
     [Fact]

@@ -18,7 +18,7 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
 {
     private const int Databases = 16;
     private static readonly int s_rounds = int.TryParse(
-        Environment.GetEnvironmentVariable("SLOGGER_TEST_ROLLBACKS"), CultureInfo.InvariantCulture, out int n) ? n : 12;
+        Environment.GetEnvironmentVariable("SLOGGER_TEST_ROLLBACKS"), CultureInfo.InvariantCulture, out int n) ? n : 24;
     private readonly Dictionary<string, int> _reasons = [];
     private int _inPlace, _keys, _commands;
 

@@ -14,11 +14,11 @@ public sealed class DisasterTests(ITestOutputHelper output)
     public async Task Postgres_FourShards_EveryDisasterLeavesAPrefix()
     {
         Assert.SkipWhen(PostgresProcess.Programs is null, "PostgreSQL is not installed");
-        await RunAsync(shards: 4, usesPostgres: true, rounds: 2);
+        await RunAsync(shards: 4, usesPostgres: true, rounds: 4);
     }
 
     [Fact]
-    public Task Sqlite_TwoShards_EveryDisasterLeavesAPrefix() => RunAsync(shards: 2, usesPostgres: false, rounds: 2);
+    public Task Sqlite_TwoShards_EveryDisasterLeavesAPrefix() => RunAsync(shards: 2, usesPostgres: false, rounds: 4);
 
     // Whoever brings it to a version does not wait for one that is gone.
     [Fact]
@@ -33,7 +33,7 @@ public sealed class DisasterTests(ITestOutputHelper output)
     // Each round has sites of its own, since an embedded store that has taken over has no backup.
     [Fact]
     public Task Sqlite_TwoShards_BackupWithEmbeddedStores_EveryDisasterLeavesAPrefix() =>
-        RunAsync(shards: 2, usesPostgres: false, rounds: 2, embedded: true);
+        RunAsync(shards: 2, usesPostgres: false, rounds: 3, embedded: true);
 
     private async Task RunAsync(int shards, bool usesPostgres, int rounds, string? fault = null, bool embedded = false,
         int? backupShards = null)

@@ -86,9 +86,10 @@ public sealed class RedisSupervisorTests : IAsyncLifetime
         }
         for (int round = 0; round < 3; round++)
         {
-            Assert.False(supervisor.Exited.IsCompleted);
+            Assert.False(supervisor.Exited.IsCompleted || supervisor.IsEnding);
             System.Diagnostics.Process.GetProcessById(supervisor.ProcessId).Kill();
             await supervisor.Exited.WaitAsync(TimeSpan.FromSeconds(30));
+            Assert.True(supervisor.IsEnding);
             var again = Assert.IsType<SupervisedStart.Started>(await supervisor.StartOrAdoptAsync());
             Assert.NotEqual(started.RunId, again.RunId);
             Assert.Equal(0, (await RedisProbe.InspectAsync(supervisor.Endpoint)).Facts!.KeyCount);

@@ -192,7 +192,7 @@ internal sealed class CohortNode
     private void Follow()
     {
         _follower = new(new() { Shard = CohortLog.Shard, History = CohortLog.History, Lines = _disk.Lines },
-            _world.Settings.Mutation) { Learns = _ballot.Learns, Promised = _ballot.Promised };
+            _world.Settings.Mutation) { Ballot = _ballot };
     }
 
     // The node's own time: each few milliseconds, and by itself.
@@ -420,7 +420,7 @@ internal sealed class CohortNode
                 case ElectionEffect.Promise promise:
                     _world.Checks.OnPromise(this, promise.Ballot);
                     if (!forgets) { _ballot = promise.Ballot; }
-                    (_follower!.Learns, _follower.Promised) = (promise.Ballot.Learns, promise.Ballot.Promised);
+                    _follower!.Ballot = promise.Ballot;
                     // Dies behind it, before anything is said.
                     if (_world.IsTrouble && _world.Random.Next(50) == 0 && !forgets)
                     {

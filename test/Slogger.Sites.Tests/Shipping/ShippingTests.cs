@@ -63,9 +63,7 @@ public sealed class ShippingTests : ShippingHarness
     {
         await StartReceiverAsync();
         var way = new BadWay(1, () => Receiver, isGood: true);
-        await using ShardShipper shipper = NewShipper(way);
-        await UntilAsync(() => shipper.Status.State == ShipperState.Shipping);
-
+        await using ShardShipper shipper = await ShippingAsync(way);
         shipper.FallSilent();
         await UntilAsync(() => way.Open == 0);
         int sent = way.Sent;
@@ -79,16 +77,21 @@ public sealed class ShippingTests : ShippingHarness
         Assert.Equal(1000, BackupLog.EndOffset);
     }
 
+    private async Task<ShardShipper> ShippingAsync(BadWay way)
+    {
+        ShardShipper shipper = NewShipper(way);
+        await UntilAsync(() => shipper.Status.State == ShipperState.Shipping);
+        return shipper;
+    }
+
     // Another process owns the shard by then: one that wakes up ships nothing any more, and hears of it.
     [Fact]
     public async Task Shipper_OfAnOlderProcess_IsDeposed()
     {
         await StartReceiverAsync();
         var way = new BadWay(1, () => Receiver, isGood: true);
-        await using ShardShipper old = NewShipper(way);
-        await UntilAsync(() => old.Status.State == ShipperState.Shipping);
-        await using ShardShipper young = NewShipper(way);
-        await UntilAsync(() => young.Status.State == ShipperState.Shipping);
+        await using ShardShipper old = await ShippingAsync(way);
+        await using ShardShipper young = await ShippingAsync(way);
         Append(1, 100);
         PrimaryLog.Sync();
         old.Wake();
