@@ -322,7 +322,7 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _beatUs = NowUs;
         var request = new V1.BeatRequest { From = CohortWire.Of(_options), Reign = _election!.Reign.Number };
         request.Nodes.AddRange(_seats.ToWire());
-        request.Members.AddRange(ShipWire.ToWire(_election.Cohort));
+        request.Members = ShipWire.ToWire(_election.Cohort);
         _peers.Beat(request, _beatUs, (node, sentUs, reply) =>
         {
             if (reply is null)

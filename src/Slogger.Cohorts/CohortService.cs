@@ -50,7 +50,7 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
         AnswerAsync(() =>
         {
             V1.NodeStatusReply reply = node.Facts;
-            reply.Members.AddRange(ShipWire.ToWire(node.Members));
+            reply.Members.AddRange(ShipWire.ToWire(node.Members).Voters);
             foreach (CohortFollowerStatus f in node.Lead?.Followers ?? [])
             {
                 reply.Followers.Add(new V1.FollowerStatus

@@ -20,10 +20,11 @@ internal static class CohortWire
     public static V1.AskRequest ToWire(in Ask ask, ServeOptions options) => new()
     {
         From = Of(options), Reign = ask.Reign.Number, IsPre = ask.IsPre, Last = ShipWire.ToWire(ask.Last), Ends = ask.Ends.Number,
+        Founded = ShipWire.ToWire(ask.Founded),
     };
 
     public static Ask FromWire(V1.AskRequest wire) => new(new(ShipWire.Required(wire.From).Node), new(wire.Reign), wire.IsPre,
-        ShipWire.FromWire(ShipWire.Required(wire.Last)), new(wire.Ends));
+        ShipWire.FromWire(ShipWire.Required(wire.Last)), new(wire.Ends), ShipWire.FromWire(wire.Founded));
 
     public static V1.VoteReply ToWire(in Vote vote, bool isStranger) => new()
     {

@@ -39,6 +39,11 @@ public class BallotFileTests
         Assert.Equal((false, incarnation, true, false), (file.IsNew, file.Incarnation, file.Ballot.Learns, file.Ballot.Founds));
         file.Write(new Ballot(new(1), Node) { Learns = true, Founds = true });
         Assert.True(Open(disk).Ballot is { Learns: true, Founds: true });
+        foreach (Founding? founded in (Founding?[])[null, new(new(3), new("b"))])
+        {
+            file.Write(new Ballot(new(1), Node) { Members = new([Node]) { Founded = founded } });
+            Assert.Equal(file.Ballot, Open(disk).Ballot);
+        }
         Assert.NotEqual(incarnation, Open(NewDisk()).Incarnation);
     }
 

@@ -14,8 +14,8 @@ public readonly record struct Ballot(Reign Promised, NodeName For)
     /// committed.</summary>
     public bool Learns { get; init; }
 
-    /// <summary>It learns, and its vote was for a candidate that founds the cohort. When it hears that one lead it votes again: nothing had
-    /// been committed, since all have voted so.</summary>
+    /// <summary>It learns, and its vote was for a candidate that founds the cohort. When it is told that the cohort began so it votes again:
+    /// all have voted so, so nothing had been committed.</summary>
     public bool Founds { get; init; }
 
     /// <summary>The members, as the leader says that this node has obeyed last; null: it has obeyed none.</summary>

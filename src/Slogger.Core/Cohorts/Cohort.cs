@@ -5,6 +5,7 @@
 // differ by one have no majorities that do not meet (R12). A second change needs the reign's record committed by the first one's list
 // (Raft's rule for changes one at a time, with a reign's record in the place of an entry).
 using System.Collections.Immutable;
+using Slogger.Core.Identities;
 
 namespace Slogger.Core.Cohorts;
 
@@ -30,7 +31,13 @@ public readonly record struct NodeName(string Text) : IComparable<NodeName>
     public override string ToString() => Text;
 }
 
-/// <summary>The voting members of a cohort. Two majorities of it always meet. Two are the same if their nodes and addresses are.</summary>
+/// <summary>The election in which all members voted, and with which the cohort began.</summary>
+/// <param name="Reign">The first reign.</param>
+/// <param name="By">Who was elected.</param>
+public readonly record struct Founding(Reign Reign, NodeName By);
+
+/// <summary>The voting members of a cohort. Two majorities of it always meet. Two are the same if their nodes and addresses are, and how they
+/// began.</summary>
 public sealed class Cohort : IEquatable<Cohort>
 {
     private readonly ImmutableArray<string> _addresses;
@@ -61,6 +68,9 @@ public sealed class Cohort : IEquatable<Cohort>
     /// <summary>The same, each with where the others reach it.</summary>
     public IEnumerable<(NodeName Node, string Address)> Members => Voters.Zip(_addresses);
 
+    /// <summary>How the cohort began; null: it has not, or that is not known.</summary>
+    public Founding? Founded { get; init; }
+
     /// <summary>How many are a majority.</summary>
     public int Majority => (Voters.Length / 2) + 1;
 
@@ -89,17 +99,20 @@ public sealed class Cohort : IEquatable<Cohort>
     }
 
     /// <summary>The same with one more.</summary>
-    public Cohort With(NodeName node, string address) => new(Members.Append((node, address)));
+    public Cohort With(NodeName node, string address) => new(Members.Append((node, address))) { Founded = Founded };
 
     /// <summary>The same with one less.</summary>
-    public Cohort Without(NodeName node) => new(Members.Where(m => m.Node != node));
+    public Cohort Without(NodeName node) => new(Members.Where(m => m.Node != node)) { Founded = Founded };
+
+    /// <summary>The same, which has begun.</summary>
+    public Cohort Begun(Founding founded) => new(Members) { Founded = founded };
 
     /// <summary>How many members one of them has, and the other has not.</summary>
     public int Differences(Cohort other) => Voters.Except(other.Voters).Count() + other.Voters.Except(Voters).Count();
 
     /// <inheritdoc />
     public bool Equals(Cohort? other) =>
-        other is not null && Voters.SequenceEqual(other.Voters) && _addresses.SequenceEqual(other._addresses);
+        other is not null && Voters.SequenceEqual(other.Voters) && _addresses.SequenceEqual(other._addresses) && Founded == other.Founded;
 
     /// <inheritdoc />
     public override bool Equals(object? obj) => Equals(obj as Cohort);

@@ -59,6 +59,12 @@ internal enum CohortMutation
     /// <summary>The first reign of a cohort is begun by a majority.</summary>
     MinorityFounds,
 
+    /// <summary>A node acknowledges to a leader what it has made durable after it voted for the next one.</summary>
+    AcksAfterVote,
+
+    /// <summary>Who has voted for a founder believes only that one that the cohort began so.</summary>
+    FoundingNotPassedOn,
+
     /// <summary>A leader changes the members before its own reign's record is committed.</summary>
     ChangesUncommitted,
 

@@ -13,7 +13,7 @@
 // - A node that has lost what it had, or is new, only learns: it neither votes nor stands. But a cohort has to begin: for a candidate whose
 //   log has no reign all members have to vote, and those that learn may. No log has a reign then, so no cohort has committed anything that
 //   is lost by that. If the shard had a process of its own before, its log wins: it is the newest. Whoever has voted so learns until it
-//   hears that candidate lead: the others may have refused, since they have what this node has lost.
+//   is told that the cohort began so: the others may have refused, since they have what this node has lost.
 // - A leader that has had no lease for some time says nothing more: followers that hear it, and are not heard, could else never elect.
 //
 // Contract with the driver
@@ -159,7 +159,8 @@ public sealed class Election
             throw new BrokenInvariantException($"R1: {leader} and {(State == ElectionState.Leads ? _self : Leader)} lead reign {reign}.");
         }
         Ballot obeys = reign > Ballot.Promised ? Ballot with { Promised = reign, For = leader, Founds = false }
-            : IsFounder(leader, reign) ? Ballot with { Learns = false, Founds = false } : Ballot;
+            : Ballot;
+        if (BeganWithThis(members?.Founded, leader)) { obeys = obeys with { Learns = false, Founds = false }; }
         if (members is not null)
         {
             Cohort = members;
@@ -195,13 +196,13 @@ public sealed class Election
         isNewEnough |= _ended is { } ended && ask.Ends == ended.Reign && last.Reign == ended.Reign
             && (ask.Last >= ended.Commit || _mutation == CohortMutation.AnyLogIsHandedTo);
         bool mayPromise = ask.IsPre ? ask.Reign > Ballot.Promised : Ballot.MayPromise(ask.Reign, ask.From);
-        bool founds = Learns && Founds(ask.Last), hasFounded = IsFounder(ask.From, ask.Last.Reign);
+        bool founds = Learns && Founds(ask.Last), hasFounded = BeganWithThis(ask.Founded, ask.From);
         bool mayVote = !Learns || founds || hasFounded;
         bool yes = !isGranted && isNewEnough && mayVote && (mayPromise || _mutation == CohortMutation.PromiseIgnored);
         if (yes && !ask.IsPre)
         {
             End(nowUs);
-            Promise(Ballot with { Promised = ask.Reign, For = ask.From, Learns = Ballot.Learns && !hasFounded, Founds = founds });
+            Promise(Ballot with { Promised = ask.Reign, For = ask.From, Learns = Ballot.Learns && !hasFounded, Founds = founds && !hasFounded });
             // Nobody else founds the cohort before this one has been heard.
             if (founds) { _grantUntilUs = Math.Max(_grantUntilUs, nowUs + GrantUs); }
             // Its time to be elected, and to be heard.
@@ -303,7 +304,7 @@ public sealed class Election
         _roundUntilUs = Math.Max(nowUs, _standAtUs) + _options.RoundUs;
         _yes.Clear();
         _yes.Add(_self);
-        _effects.Add(new ElectionEffect.SendAsk(new(_self, _round, IsPre: true, last, _ends)));
+        _effects.Add(new ElectionEffect.SendAsk(new(_self, _round, IsPre: true, last, _ends, Cohort.Founded)));
         Count(nowUs, last);
     }
 
@@ -314,7 +315,7 @@ public sealed class Election
         _yes.Clear();
         _yes.Add(_self);
         Promise(Ballot with { Promised = reign, For = _self, Founds = Learns && Founds(last) });
-        _effects.Add(new ElectionEffect.SendAsk(new(_self, reign, IsPre: false, last, _ends)));
+        _effects.Add(new ElectionEffect.SendAsk(new(_self, reign, IsPre: false, last, _ends, Cohort.Founded)));
         Count(nowUs, last);
     }
 
@@ -330,13 +331,15 @@ public sealed class Election
         (State, Reign, Leader, _standAtUs) = (ElectionState.Leads, _round, _self, long.MaxValue);
         bool followsWord = _ends != Reign.None, losesNothing = followsWord && _areSettled && last.Reign == _ends;
         if (followsWord && _members is { } members) { Cohort = members; }
+        if (_isFounding) { Cohort = Cohort.Begun(new(_round, _self)); }
         (_ends, _members, _areSettled) = (Reign.None, null, false);
         Promise(Ballot with { Members = Cohort, Learns = false, Founds = false });
         _effects.Add(new ElectionEffect.Begin(_round, losesNothing));
     }
 
-    // Whether this node, which learns, has voted for that one to found the cohort, in this reign.
-    private bool IsFounder(NodeName node, Reign reign) => Ballot.Founds && Ballot.For == node && Ballot.Promised == reign;
+    // Whether the cohort began by the vote that this node, which learns, has given.
+    private bool BeganWithThis(Founding? founded, NodeName says) => Ballot.Founds && founded == new Founding(Ballot.Promised, Ballot.For)
+        && (says == Ballot.For || _mutation != CohortMutation.FoundingNotPassedOn);
 
     // Whether a candidate with this log begins the cohort.
     private static bool Founds(LogIndex last) => last.Reign == Reign.None;

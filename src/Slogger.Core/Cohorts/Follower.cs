@@ -146,7 +146,8 @@ public sealed class Follower : ICopyReceiver
         (_isSyncing, _durable) = (false, durable);
         ApplyIfDue(effects);
         SyncIfDue(effects);
-        if (_current is { } leader && leader.Epoch >= Ballot.Promised.Number && !_isRewinding) { effects.Add(Say(ShipReplyKind.Ack)); }
+        bool isOfNow = _current?.Epoch >= Ballot.Promised.Number || _mutation == CohortMutation.AcksAfterVote;
+        if (isOfNow && !_isRewinding) { effects.Add(Say(ShipReplyKind.Ack)); }
     }
 
     private void Greeted(ShipRequest.Hello hello, List<ReceiverEffect> effects)

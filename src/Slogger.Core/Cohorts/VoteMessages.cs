@@ -11,7 +11,8 @@ namespace Slogger.Core.Cohorts;
 /// <param name="Last">The last version that its log has closed.</param>
 /// <param name="Ends">The reign whose leader has asked the candidate to follow it (<see cref="Lead"/>): grants to that leader are over.
 /// <see cref="Reign.None"/>: nobody has.</param>
-public readonly record struct Ask(NodeName From, Reign Reign, bool IsPre, LogIndex Last, Reign Ends);
+/// <param name="Founded">How the cohort began; null: the candidate does not know.</param>
+public readonly record struct Ask(NodeName From, Reign Reign, bool IsPre, LogIndex Last, Reign Ends, Founding? Founded = null);
 
 /// <summary>The answer.</summary>
 /// <param name="From">Who votes.</param>

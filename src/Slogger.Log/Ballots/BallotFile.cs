@@ -5,6 +5,7 @@
 //    32 i64 promised reign 40 i32 shard            44 u8 learns: 0, 1; 2: and its vote founds the cohort
 //    45 text cluster, text node, text for whom      text: u8 length, that many bytes of ASCII; names have 0 to 64
 //       u8 count of members, then of each: text node, text address
+//       i64 reign with which the cohort began, or 0; text who was elected
 //       zeros
 //  4092 u32 checksum: CRC-32C of [0, 4092)
 //
@@ -203,7 +204,10 @@ public sealed class BallotFile : IDisposable
         var members = new (NodeName, string)[source[0]];
         ReadOnlySpan<byte> texts = source[1..];
         for (int i = 0; i < members.Length; i++) { members[i] = (new(Text(ref texts)), Text(ref texts)); }
-        return members.Length == 0 ? null : new(members);
+        if (members.Length == 0) { return null; }
+        var reign = new Reign(BinaryPrimitives.ReadInt64LittleEndian(texts));
+        texts = texts[sizeof(long)..];
+        return new(members) { Founded = reign == Reign.None ? null : new(reign, new(Text(ref texts))) };
     }
 
     private static void Encode(in Content content, Span<byte> slot)
@@ -227,6 +231,9 @@ public sealed class BallotFile : IDisposable
             Put(node.Text, ref rest);
             Put(address, ref rest);
         }
+        BinaryPrimitives.WriteInt64LittleEndian(rest, content.Ballot.Members?.Founded?.Reign.Number ?? 0);
+        rest = rest[sizeof(long)..];
+        Put(content.Ballot.Members?.Founded?.By.Text ?? "", ref rest);
         BinaryPrimitives.WriteUInt32LittleEndian(slot[ChecksumAt..], Crc32C.Compute(slot[..ChecksumAt]));
     }
 
@@ -258,6 +265,7 @@ public sealed class BallotFile : IDisposable
         {
             throw new ArgumentException($"There are {members.Voters.Length} members, and {MembersMax} are the most.", nameof(members));
         }
+        CheckText(members.Founded?.By.Text ?? "", nameof(members));
         foreach ((NodeName node, string address) in members.Members)
         {
             CheckText(node.Text, nameof(members));

@@ -9,8 +9,8 @@ namespace Slogger.Core.Tests.Cohorts;
 
 public class ElectionTests
 {
-    private static readonly NodeName A = new("a"), B = new("b"), C = new("c");
-    private static readonly Cohort Three = new([A, B, C]);
+    private static readonly NodeName A = new("a"), B = new("b"), C = new("c"), D = new("d");
+    private static readonly Cohort Three = new([A, B, C]), Begun = Three.Begun(new(new(1), A));
     private static readonly ElectionOptions Options = new();
     private static readonly Reign First = new(1), Second = new(2), Third = new(3);
 
@@ -54,7 +54,7 @@ public class ElectionTests
             a.TakeEffects());
         a.Voted(2, new(B, First, IsPre: false, IsYes: true, First), With(log));
         a.Voted(2, new(C, First, IsPre: false, IsYes: true, First), With(log));
-        Assert.Equal([new ElectionEffect.Promise(new(First, A) { Members = Three }), new ElectionEffect.Begin(First)], a.TakeEffects());
+        Assert.Equal([new ElectionEffect.Promise(new(First, A) { Members = Begun }), new ElectionEffect.Begin(First)], a.TakeEffects());
         Assert.Equal((ElectionState.Leads, First, (NodeName?)A), (a.State, a.Reign, a.Leader));
     }
 
@@ -84,8 +84,42 @@ public class ElectionTests
         b.Asked(later, new(C, Second, IsPre: false, Log(1, 10), Reign.None), default);
         Assert.False(VoteOf(b).IsYes);
 
-        Assert.True(b.Heard(later, First, A, Three));
+        Assert.True(b.Heard(later, First, A, Begun));
         Assert.True(b.Ballot is { Learns: false, Founds: false });
+    }
+
+    // It was cut off before the founder was heard, and the founder has lost its disk. The third one alone has what was committed.
+    [Fact]
+    public void Node_ThatLearns_HasVotedForWhoFounded_VotesForAnotherThatSaysSo()
+    {
+        Election c = Node(C, new(First, A) { Learns = true, Founds = true });
+        long later = Options.GrantUs + 1;
+        foreach (Founding? other in (Founding?[])[null, new(First, B), new(Second, A)])
+        {
+            c.Asked(later, new(B, Second, IsPre: false, Log(1, 10), Reign.None, other), default);
+            Assert.False(VoteOf(c).IsYes);
+        }
+        c.Asked(later, new(B, Second, IsPre: false, Log(1, 10), Reign.None, Begun.Founded), default);
+        Assert.True(VoteOf(c).IsYes);
+        Assert.Equal(new Ballot(Second, B), c.Ballot);
+    }
+
+    // The founder was elected once more while this node was cut off.
+    [Fact]
+    public void Node_ThatLearns_HasVotedForWhoFounded_HearsALaterReign_VotesAgain()
+    {
+        Election c = Node(C, new(First, A) { Learns = true, Founds = true });
+        Assert.True(c.Heard(1, Second, A, Begun));
+        Assert.True(c.Ballot is { Learns: false, Founds: false });
+    }
+
+    [Fact]
+    public void Founding_GoesWithTheMembers_AndWithTheQuestions()
+    {
+        Election b = Node(B);
+        Assert.True(b.Heard(0, First, A, Begun.With(D, "")));
+        b.Tick(Options.GrantUs + 1_000_000, With(Log(1, 10)));
+        Assert.Equal(Begun.Founded, Assert.IsType<ElectionEffect.SendAsk>(b.TakeEffects()[^1]).Ask.Founded);
     }
 
     [Fact]
@@ -102,7 +136,7 @@ public class ElectionTests
     public void Node_ThatLearns_HasVotedForWhoHasFounded_VotesForItAgain()
     {
         Election b = Node(B, new(First, A) { Learns = true, Founds = true });
-        b.Asked(Options.GrantUs + 1, new(A, Second, IsPre: false, Log(1, 10), Reign.None), default);
+        b.Asked(Options.GrantUs + 1, new(A, Second, IsPre: false, Log(1, 10), Reign.None, Begun.Founded), default);
         Assert.True(VoteOf(b).IsYes);
         Assert.True(b.Ballot is { Learns: false, Founds: false });
     }
@@ -271,7 +305,7 @@ public class ElectionTests
     {
         Election a = Leader();
         Assert.True(a.Heard(10, Second, B));
-        Assert.Equal([new ElectionEffect.Promise(new(Second, B) { Members = Three }), new ElectionEffect.StepDown(First)], a.TakeEffects());
+        Assert.Equal([new ElectionEffect.Promise(new(Second, B) { Members = Begun }), new ElectionEffect.StepDown(First)], a.TakeEffects());
         Election other = Leader();
         other.Refused(10, Second);
         Assert.Equal([new ElectionEffect.StepDown(First)], other.TakeEffects());
@@ -295,7 +329,7 @@ public class ElectionTests
         Assert.False(VoteOf(a).IsYes);
         Assert.Equal(ElectionState.Leads, a.State);
         a.Asked(100 + Options.LeaseUs, new(C, Second, IsPre: false, Log(1, 99), Reign.None), Log(1, 10));
-        Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.Promise(new(Second, C) { Members = Three }),
+        Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.Promise(new(Second, C) { Members = Begun }),
             new ElectionEffect.SendVote(C, new(A, Second, IsPre: false, IsYes: true, Second))], a.TakeEffects());
     }
 
@@ -377,7 +411,7 @@ public class ElectionTests
         a.HandOver(20, B, Log(1, 10), hasAll: true);
         var lead = new Lead(A, First, Votes: Second);
         // The promise first: it may be asked by another one.
-        Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.Promise(new(Second, B) { Members = Three }),
+        Assert.Equal([new ElectionEffect.StepDown(First), new ElectionEffect.Promise(new(Second, B) { Members = Begun }),
             new ElectionEffect.SendLead(B, lead)],
             a.TakeEffects());
         a.Asked(21, new(C, Second, IsPre: false, Log(2, 99), Reign.None), Log(1, 10));

@@ -102,14 +102,17 @@ internal sealed class CohortNode
         if (!IsAlive) { return; }
         _world.Count("disks lost");
         _world.Note(this, "loses its disk");
-        (_lost, _disk, _ballot) = (_disk, CohortLog.Empty, new() { Learns = true });
+        (_lost, _disk, _ballot, HasLost) = (_disk, CohortLog.Empty, new() { Learns = true }, true);
         _world.Checks.OnLost(this);
         HeardLast = null;
         Kill();
     }
 
-    /// <summary>Whether it has lost what it had, and has yet to learn it.</summary>
+    /// <summary>Whether it only learns.</summary>
     public bool Learns => _ballot.Learns;
+
+    /// <summary>Whether it has lost what it had, and has yet to learn it.</summary>
+    public bool HasLost { get; private set; }
 
     /// <summary>It does nothing for a while, as with SIGSTOP; its clock goes on.</summary>
     public void Stop(long forUs)
@@ -419,6 +422,7 @@ internal sealed class CohortNode
             {
                 case ElectionEffect.Promise promise:
                     _world.Checks.OnPromise(this, promise.Ballot);
+                    HasLost = promise.Ballot.Learns && (HasLost || !_ballot.Learns);
                     if (!forgets) { _ballot = promise.Ballot; }
                     _follower!.Ballot = promise.Ballot;
                     // Dies behind it, before anything is said.
@@ -437,7 +441,13 @@ internal sealed class CohortNode
                     break;
                 case ElectionEffect.SendVote vote:
                     if (vote.Vote.IsYes) { _world.Checks.OnVotes(this, _asked); }
-                    _world.Send(this, _world.Nodes.First(n => n.Name == vote.To), to => to.OnVote(vote.Vote));
+                    CohortNode candidate = _world.Nodes.First(n => n.Name == vote.To);
+                    _world.Send(this, candidate, to => to.OnVote(vote.Vote));
+                    // Its vote arrives, and it hears no more of whom it has elected.
+                    if (vote.Vote is { IsYes: true, IsPre: false } && _world.IsTrouble && _world.Random.Next(8) == 0)
+                    {
+                        _world.CutLink(candidate.Index, Index);
+                    }
                     break;
                 case ElectionEffect.SendLead lead:
                     _world.Send(this, _world.Nodes.First(n => n.Name == lead.To), to => to.OnLead(lead.Lead));

@@ -131,6 +131,12 @@ internal sealed class CohortWorld
         if (TakesNotes) { _notes.Add($"{NowUs / 1000.0,10:0.000} ms  {node.Name}: {what}"); }
     }
 
+    /// <summary>Nothing goes from one node to another any more.</summary>
+    public void CutLink(int from, int to)
+    {
+        if (from != to) { _cut.Add((from, to)); }
+    }
+
     private void RunUntil(long untilUs)
     {
         while (_events.TryPeek(out _, out (long At, long Order) next) && next.At <= untilUs)
@@ -152,7 +158,7 @@ internal sealed class CohortWorld
                 Change();
                 break;
             // One at a time: a cohort of three stands the loss of one.
-            case 10 when Nodes.All(n => !n.Learns) && !Checks.IsAtOneNode:
+            case 10 when Nodes.All(n => !n.HasLost) && !Checks.IsAtOneNode:
                 LoseDisk(node);
                 break;
             case 0 or 1:
@@ -175,6 +181,9 @@ internal sealed class CohortWorld
                 break;
             case 8:
                 node.HandOver();
+                break;
+            case 9 when node.Leads && Random.Next(2) == 0:
+                SleepBeforeALateAck(node);
                 break;
             default:
                 node.SlowDisk(Random.Next(100_000));
@@ -208,8 +217,26 @@ internal sealed class CohortWorld
         }
         After(how == 0 ? 1 : Random.Next(how == 1 ? 300_000 : 50_000), () =>
         {
-            if (IsTrouble && Nodes.All(n => !n.Learns) && !Checks.IsAtOneNode) { node.LoseDisk(); }
+            if (IsTrouble && Nodes.All(n => !n.HasLost) && !Checks.IsAtOneNode) { node.LoseDisk(); }
         });
+    }
+
+    // One follower alone has what the leader has just said, and makes it durable when another leader is about to be elected.
+    private void SleepBeforeALateAck(CohortNode leader)
+    {
+        CohortNode[] others = [.. Nodes.Where(n => n != leader)];
+        CohortNode syncs = others[Random.Next(others.Length)];
+        foreach (CohortNode other in others.Where(n => n != syncs))
+        {
+            CutLink(leader.Index, other.Index);
+            CutLink(other.Index, leader.Index);
+        }
+        syncs.SlowDisk(400_000);
+        After(1 + Random.Next(20_000), () =>
+        {
+            if (IsTrouble) { leader.Stop(200_000 + Random.Next(300_000)); }
+        });
+        Count("late acks");
     }
 
     private CohortNode Any() => Nodes[Random.Next(Nodes.Length)];
@@ -236,11 +263,6 @@ internal sealed class CohortWorld
             }
         }
         Count("cut apart");
-    }
-
-    private void CutLink(int from, int to)
-    {
-        if (from != to) { _cut.Add((from, to)); }
     }
 
     // All are well, or all but the leader: it hears nobody, and goes on talking (R10: one-way cuts included). A cohort that has yet to begin
