@@ -21,7 +21,7 @@ work=$(mktemp -d /tmp/slt.XXXXXX)   # short: Unix sockets are made below it
 chmod 755 "$work"                   # a database server runs under its own user
 mkdir -m 1777 "$work/tmp"
 mkdir "$work/out"
-run_mark=SLOGGER_TEST_RUN=${work##*/}
+run_mark=TEST_RUN_OF_SLOGGER=${work##*/}     # tests take variables that begin with SLOGGER_ from the proxies
 
 # Everything of this run: it carries our mark in its environment, or lives below our directory (redis-server overwrites its
 # environment with its title).

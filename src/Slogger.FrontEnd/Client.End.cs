@@ -11,6 +11,9 @@ internal sealed unsafe partial class Client
 
     private const long LingerMicroseconds = 1_000_000;
 
+    // Clients of a Redis Cluster have long followed.
+    private const long SentOnMicroseconds = 1_000_000;
+
     // For one that does not read what it is owed.
     private const long UnreadMicroseconds = 30_000_000;
 
@@ -80,6 +83,19 @@ internal sealed unsafe partial class Client
         {
             dedicated.EndInput();
         }
+    }
+
+    /// <summary>Sends the client to the leader. The connection ends if it comes again a second later: it does not follow, since it has asked
+    /// for the leader before it connected, as clients of Sentinels do, and was told an older one. It asks anew then.</summary>
+    /// <param name="moved">The reply.</param>
+    /// <returns>As a handler.</returns>
+    public bool SendOn(string moved)
+    {
+        if (_end.SentOnSince == 0) { _end.SentOnSince = _loop.Now; }
+        if (!RefuseCommand(moved)) { return false; }
+        if (IsClosed || _loop.Now - _end.SentOnSince < SentOnMicroseconds) { return true; }
+        CloseWhenSent();
+        return false;
     }
 
     /// <summary>Ends the connection behind what is owed.</summary>

@@ -222,6 +222,7 @@ public sealed class MembershipTests(ITestOutputHelper output)
         await IncrementAllAsync();
         await cluster.JoinAsync();
         await IncrementAllAsync();
+        await cluster.ServingAsync();
         (int exit, string said) = await cluster.MoveAsync("--slots", "0-99", "--to", "2");
         Assert.True(exit == 0, said);
         await IncrementAllAsync();

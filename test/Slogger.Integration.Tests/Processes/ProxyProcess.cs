@@ -1,11 +1,11 @@
-// The product as a person would run it: `slogger serve ...` as a process of its own, plus its other commands.
+// The product as a person would run it: `slogger serve ...` as a process of its own.
 using System.Globalization;
 using System.Net;
 using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Processes;
 
-internal sealed class ProxyProcess : IDisposable
+internal sealed partial class ProxyProcess : IDisposable
 {
     /// <summary>Overrides where the executable is, for a run against another build.</summary>
     public const string ExecutableVariable = "SLOGGER_TEST_DLL";
@@ -65,10 +65,6 @@ internal sealed class ProxyProcess : IDisposable
         new(ChildProcess.Start("slogger " + command, "dotnet",
             [.. program ?? [Executable], command, "--listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}"),
                 .. options], environment), port);
-
-    /// <summary>Runs another command of the executable to its end.</summary>
-    public static Task<(int ExitCode, string Output)> CommandAsync(params string[] arguments) =>
-        ChildProcess.RunAsync("dotnet", [Executable, .. arguments], TimeSpan.FromSeconds(120));
 
     public Task<RespClient> ConnectAsync() => RespClient.ConnectAsync(Endpoint);
 

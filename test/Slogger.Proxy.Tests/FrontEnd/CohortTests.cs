@@ -50,6 +50,18 @@ public sealed class CohortTests : IDisposable
         Assert.Equal(request[0] == "MULTI" ? "+QUEUED\r\n" : Pong, client.Call("PING"));
     }
 
+    // A client of Sentinels that was told an older leader would never look again.
+    [Fact]
+    public void Follower_ClientDoesNotFollow_IsClosedBehindAReply()
+    {
+        using RespConnection client = Follower(A).Connect();
+        Assert.Equal("-MOVED 12182 10.0.0.1:7001\r\n", client.Call("SET", "foo", "1"));
+        Assert.Equal("-MOVED 12182 10.0.0.1:7001\r\n", client.Call("SET", "foo", "1"));
+        Thread.Sleep(1_100);
+        client.Send("SET", "foo", "1");
+        Assert.Equal("-MOVED 12182 10.0.0.1:7001\r\n", client.ReadToEnd());
+    }
+
     [Fact]
     public void Follower_Pipeline_IsAnsweredInOrder()
     {

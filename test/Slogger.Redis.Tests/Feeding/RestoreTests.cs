@@ -1,5 +1,4 @@
 // Restore against a real Redis: the data set is equal, by DEBUG DIGEST, to what the original had at that offset.
-using System.Diagnostics;
 using System.Text;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
@@ -265,41 +264,5 @@ public sealed class RestoreTests(ITestOutputHelper output)
         Assert.DoesNotContain("accepts no writes", failed.Message);
         Assert.True((await admin.RoleAsync()).IsMaster);
         Assert.IsType<RestoreResult.Restored>(await RedisRestore.RunAsync(control, plan, new() { Feed = new() { RequireSecret = false } }));
-    }
-
-    [Fact]
-    public async Task Restore_ManyKeys_TimesPrinted()
-    {
-        const int keys = 500_000;
-        await using TestRedis redis = await TestRedis.StartAsync();
-        await using RedisConnection client = await redis.ConnectAsync();
-        await client.ExpectAsync("DEBUG", "POPULATE", $"{keys}");
-        string rdb = Path.Combine(redis.Directory, "base.rdb");
-        var clock = Stopwatch.StartNew();
-        using var link = new ReplicationLink(new() { Endpoint = redis.Endpoint });
-        var full = Assert.IsType<AttachResult.Full>(await link.AttachAsync(new() { OnFull = OnFullSync.WithData, RdbFile = rdb }));
-        output.WriteLine($"attach with data, {keys} keys, {full.RdbBytes >> 20} MB: {clock.ElapsedMilliseconds} ms");
-        var sink = new RecordingSink(full.Offset);
-        link.Start(sink);
-        clock.Restart();
-        await client.ExpectAsync("EVAL", "for i=1,300000 do redis.call('SET','t'..i,'value'..i) end", "0");
-        Point point = await TakeAsync(client);
-        await sink.WaitForAsync(point.Offset);
-        output.WriteLine($"tail of {(point.Offset - full.Offset) >> 20} MB received after {clock.ElapsedMilliseconds} ms, "
-            + $"{sink.Calls} reads");
-        foreach (bool swap in new[] { true, false })
-        {
-            foreach (long target in new[] { full.Offset, point.Offset })
-            {
-                clock.Restart();
-                var plan = new FeedPlan { BaseFile = rdb, BaseOffset = full.Offset, History = sink, TargetOffset = target };
-                Assert.IsType<RestoreResult.Restored>(await RedisRestore.RunAsync(client, plan, new() { SwapDatabases = swap }));
-                output.WriteLine($"restore, swapdb {swap}, tail {(target - full.Offset) >> 20} MB: {clock.ElapsedMilliseconds} ms");
-            }
-        }
-        clock.Restart();
-        var empty = new FeedPlan { BaseOffset = 0, History = new RecordingSink(0), TargetOffset = 0 };
-        Assert.IsType<RestoreResult.Restored>(await RedisRestore.RunAsync(client, empty));
-        output.WriteLine($"restore of nothing: {clock.ElapsedMilliseconds} ms");
     }
 }

@@ -1,6 +1,5 @@
 // A real Redis that follows what another one has replicated: at each boundary it has that one's data, never beyond; it waits, goes on after
 // its feeder has changed, and is promoted where it stands.
-using System.Diagnostics;
 using System.Globalization;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
@@ -366,58 +365,5 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
         Assert.False((await follower.BringToAsync(history.BaseOffset + 100)).IsThere);
         await Assert.ThrowsAsync<InvalidOperationException>(() => follower.PromoteAsync());
         Assert.False((await control.RoleAsync()).IsMaster);
-    }
-
-    [Fact]
-    public async Task Times_Printed()
-    {
-        await using FollowedHistory history = await FollowedHistory.StartAsync();
-        var small = new List<long>();
-        for (int i = 0; i < 2000; i++)
-        {
-            await history.Client.ExpectAsync("SET", $"k{i % 100}", "some value");
-            small.Add((await history.Client.RoleAsync()).Offset);
-        }
-        var large = new List<long>();
-        for (int i = 0; i < 10; i++)
-        {
-            await history.Client.ExpectAsync("EVAL", "for i=1,80000 do redis.call('SET','t'..i,'" + new string('v', 90) + $"{i}') end",
-                "0");
-            large.Add((await history.Client.RoleAsync()).Offset);
-        }
-        FollowedHistory.Point end = await history.TakeAsync();
-        for (int round = 0; round < 5; round++)
-        {
-            await using TestRedis backup = await TestRedis.StartAsync();
-            await using RedisConnection control = await backup.ConnectAsync();
-            StoreFollower follower = await BeginAsync(control, history.Plan(), new() { UndoFile = Path.Combine(backup.Directory, "undo") });
-            output.WriteLine($"small versions: {await MeasureAsync(follower, small)}");
-            output.WriteLine($"versions of {(large[1] - large[0]) / 1e6:0.0} MB: {await MeasureAsync(follower, large)}");
-            Assert.Equal(end.Digest, (await control.ExpectAsync("DEBUG", "DIGEST")).Text);
-            await follower.DisposeAsync();
-            long began = Stopwatch.GetTimestamp();
-            follower = await ResumeAsync(control, follower.ReplicationId, history.Sink, end.Offset,
-                new() { UndoFile = Path.Combine(backup.Directory, "undo") });
-            output.WriteLine($"resumed: {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.00} ms");
-            await using (follower)
-            {
-                began = Stopwatch.GetTimestamp();
-                Assert.IsType<RestoreResult.Restored>(await follower.PromoteAsync());
-                output.WriteLine($"promoted: {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.00} ms");
-            }
-        }
-    }
-
-    private static async Task<string> MeasureAsync(StoreFollower follower, List<long> offsets)
-    {
-        var times = new List<double>();
-        foreach (long offset in offsets)
-        {
-            long began = Stopwatch.GetTimestamp();
-            Assert.True((await follower.BringToAsync(offset)).IsThere);
-            times.Add(Stopwatch.GetElapsedTime(began).TotalMilliseconds);
-        }
-        times.Sort();
-        return $"median {times[times.Count / 2]:0.000} ms, 99 % {times[times.Count * 99 / 100]:0.000} ms, {times.Count} of them";
     }
 }
