@@ -294,9 +294,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     }
 
     /// <summary>A leader's beat.</summary>
-    public V1.BeatReply Beaten(V1.BeatRequest beat)
+    public V1.BeatReply Beaten(V1.BeatRequest beat, Cohort? members)
     {
-        if (Heard(new(beat.Reign), new(beat.From.Node), ShipWire.FromWire(beat.Members), out Reign promised)) { _seats.FromWire(beat.Nodes); }
+        if (Heard(new(beat.Reign), new(beat.From.Node), members, out Reign promised)) { _seats.FromWire(beat.Nodes); }
         return new() { Promised = promised.Number, Learns = Ballot.Learns, Clients = _shard!.Seat.Address, Follows = Follows };
     }
 
@@ -322,7 +322,8 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _beatUs = NowUs;
         var request = new V1.BeatRequest { From = CohortWire.Of(_options), Reign = _election!.Reign.Number };
         request.Nodes.AddRange(_seats.ToWire());
-        request.Members = ShipWire.ToWire(_election.Cohort);
+        request.Members.AddRange(ShipWire.ToWire(_election.Cohort));
+        request.Founded = ShipWire.ToWire(_election.Cohort.Founded);
         _peers.Beat(request, _beatUs, (node, sentUs, reply) =>
         {
             if (reply is null)

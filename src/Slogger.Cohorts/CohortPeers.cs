@@ -126,7 +126,11 @@ internal sealed class CohortPeers : IDisposable
                 From = CohortWire.Of(_options), Ends = lead.Ends.Number, IsSettled = lead.IsSettled,
                 Votes = lead.Votes.Number,
             };
-            if (lead.Members is { } members) { request.Members = ShipWire.ToWire(members); }
+            if (lead.Members is { } members)
+            {
+                request.Members.AddRange(ShipWire.ToWire(members));
+                request.Founded = ShipWire.ToWire(members.Founded);
+            }
             await channel.CallAsync(CohortMethods.Lead, request, new() { Timeout = _lease }).ConfigureAwait(false);
         }
         catch (RpcException e)

@@ -32,16 +32,18 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
     private async Task<V1.BeatReply> BeatAsync(V1.BeatRequest request, ServerCall<V1.BeatRequest, V1.BeatReply> call)
     {
         CohortWire.Check(options, request.From);
-        return await AnswerAsync(() => node.Beaten(request)).ConfigureAwait(false);
+        Cohort? members = ShipWire.FromWire(request.Members, request.Founded);
+        return await AnswerAsync(() => node.Beaten(request, members)).ConfigureAwait(false);
     }
 
     private async Task<V1.LeadReply> LeadAsync(V1.LeadRequest request, ServerCall<V1.LeadRequest, V1.LeadReply> call)
     {
         CohortWire.Check(options, request.From);
+        Lead lead = new(new(request.From.Node), new(request.Ends), ShipWire.FromWire(request.Members, request.Founded), request.IsSettled,
+            new(request.Votes));
         return await AnswerAsync(() =>
         {
-            node.LeadTold(new(new(request.From.Node), new(request.Ends), ShipWire.FromWire(request.Members), request.IsSettled,
-                new(request.Votes)));
+            node.LeadTold(lead);
             return new V1.LeadReply();
         }).ConfigureAwait(false);
     }
@@ -50,7 +52,7 @@ internal sealed class CohortService(CohortNode node, NodeThread thread, ServeOpt
         AnswerAsync(() =>
         {
             V1.NodeStatusReply reply = node.Facts;
-            reply.Members.AddRange(ShipWire.ToWire(node.Members).Voters);
+            reply.Members.AddRange(ShipWire.ToWire(node.Members));
             foreach (CohortFollowerStatus f in node.Lead?.Followers ?? [])
             {
                 reply.Followers.Add(new V1.FollowerStatus

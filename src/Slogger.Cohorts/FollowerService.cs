@@ -37,7 +37,7 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
                 {
                     if (terms.Against(ShipWire.TermsOf(hello)) is { } why) { throw new RpcException(StatusCode.FailedPrecondition, why); }
                     leader = new NodeName(hello.Node);
-                    members = ShipWire.FromWire(hello.Members);
+                    members = ShipWire.FromWire(hello.Members, hello.Founded);
                 }
                 if (leader is not { } from) { throw new RpcException(StatusCode.InvalidArgument, "the call does not begin with a hello"); }
                 try

@@ -29,7 +29,7 @@ internal sealed class HandOver(CohortNode node, NodeThread thread, CohortPeers p
     /// <summary>Whether one has begun: <see cref="Tick"/> is to come soon.</summary>
     public bool IsUnderWay => _begun is not null;
 
-    /// <summary>Completes when nobody is being asked to lead: until then the node ends not, since the next leader may need its vote.</summary>
+    /// <summary>Completes when nobody is being asked to lead: until then the node does not end, since the next leader may need its vote.</summary>
     public Task Asking { get; private set; } = Task.CompletedTask;
 
     /// <summary>Completes when another node leads, after this one has led. Any thread.</summary>

@@ -11,8 +11,8 @@ internal sealed unsafe partial class Client
 
     private const long LingerMicroseconds = 1_000_000;
 
-    // Clients of a Redis Cluster have long followed.
-    private const long SentOnMicroseconds = 1_000_000;
+    // A client of a Redis Cluster has long followed. One that comes again much later was moved once more.
+    private const long MovedMicroseconds = 1_000_000, MovedForgottenMicroseconds = 60_000_000;
 
     // For one that does not read what it is owed.
     private const long UnreadMicroseconds = 30_000_000;
@@ -85,19 +85,6 @@ internal sealed unsafe partial class Client
         }
     }
 
-    /// <summary>Sends the client to the leader. The connection ends if it comes again a second later: it does not follow, since it has asked
-    /// for the leader before it connected, as clients of Sentinels do, and was told an older one. It asks anew then.</summary>
-    /// <param name="moved">The reply.</param>
-    /// <returns>As a handler.</returns>
-    public bool SendOn(string moved)
-    {
-        if (_end.SentOnSince == 0) { _end.SentOnSince = _loop.Now; }
-        if (!RefuseCommand(moved)) { return false; }
-        if (IsClosed || _loop.Now - _end.SentOnSince < SentOnMicroseconds) { return true; }
-        CloseWhenSent();
-        return false;
-    }
-
     /// <summary>Ends the connection behind what is owed.</summary>
     public void CloseWhenSent()
     {
@@ -167,9 +154,22 @@ internal sealed unsafe partial class Client
 
     // ---- An error that ends the connection ----
 
+    /// <summary>Tells the client where the leader is. A client of Sentinels that was told an older leader does not follow. It asks anew when
+    /// its connection ends, so the connection ends when the client comes again a second later. One that reads here may come again.</summary>
+    /// <returns>As a handler.</returns>
+    public bool RefuseMoved(string moved)
+    {
+        long age = _loop.Now - _end.MovedAt;
+        bool isFirst = _end.MovedAt == 0 || age > MovedForgottenMicroseconds;
+        if (!isFirst && age > MovedMicroseconds && !ReadsHere) { return RefuseAndEnd(moved); }
+        bool isAnswered = RefuseCommand(moved);
+        if (isFirst && (isAnswered || (_pins & Pins.Multi) != 0)) { _end.MovedAt = _loop.Now; }
+        return isAnswered;
+    }
+
     // The error is the only reply, after all that is owed. The connection is closed when the client has seen it: closed at once,
-    // with requests of the batch still coming, it might be lost on the way.
-    public bool RefuseBatch(string error, bool tells = false)
+    // with requests still coming, it might be lost on the way.
+    public bool RefuseAndEnd(string error, bool tells = false)
     {
         if (!IsDrained)
         {

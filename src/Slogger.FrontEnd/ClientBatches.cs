@@ -44,10 +44,10 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     /// <summary>Handles DPR.BATCH.</summary>
     public bool Handle()
     {
-        if (loop.Shard.Batches is not { } port) { return client.RefuseBatch(NoVersions); }
+        if (loop.Shard.Batches is not { } port) { return client.RefuseAndEnd(NoVersions); }
         client.UsesDpr = true;
-        if (client.WhyNoBatch() is { } unfit) { return client.RefuseBatch(unfit); }
-        if (ReadHeader(port, out BatchHeader header) is { } wrong) { return client.RefuseBatch(wrong); }
+        if (client.WhyNoBatch() is { } unfit) { return client.RefuseAndEnd(unfit); }
+        if (ReadHeader(port, out BatchHeader header) is { } wrong) { return client.RefuseAndEnd(wrong); }
         // Replies of batches need not be awaited, they are counted; of other requests nobody keeps count.
         if (client.UnansweredOperations != _queue.Unanswered || _queue.IsFull)
         {
@@ -55,7 +55,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
             return false;
         }
         if (!client.KnowsItsRights(out bool isNotLetIn)) { return false; }
-        if (isNotLetIn) { return client.RefuseBatch("NOAUTH Authentication required."); }
+        if (isNotLetIn) { return client.RefuseAndEnd("NOAUTH Authentication required."); }
         if (client.Route(needsDedicated: false, viewMatters: false) is null) { return false; }
         VersionNumber open = loop.Gate.Open;
         GateDecision decision = port.Decide(header, open);
@@ -68,9 +68,9 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
                 Begin(header);
                 return true;
             case GateVerdict.Rollback when client.MayTell:
-                return client.RefuseBatch(RollbackText(port, header, decision), tells: true);
+                return client.RefuseAndEnd(RollbackText(port, header, decision), tells: true);
             case GateVerdict.RefuseAhead:
-                return client.RefuseBatch(AheadText(header, open.Number));
+                return client.RefuseAndEnd(AheadText(header, open.Number));
             default:
                 return Hold(port, header, decision);
         }
@@ -162,10 +162,10 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
         {
             if (decision.Verdict == GateVerdict.Rollback)
             {
-                return client.RefuseBatch($"ERR SLOGGER shard {port.Shard} has no site lease, and cannot say what has survived "
+                return client.RefuseAndEnd($"ERR SLOGGER shard {port.Shard} has no site lease, and cannot say what has survived "
                     + $"of world-line {header.WorldLine}: try again");
             }
-            return client.RefuseBatch(string.Create(CultureInfo.InvariantCulture,
+            return client.RefuseAndEnd(string.Create(CultureInfo.InvariantCulture,
                 $"ERR SLOGGER shard {port.Shard} is at version {loop.Gate.Open} of world-line {loop.Shard.WorldLine}, and has not "
                     + $"come to version {header.AtLeast} of world-line {header.WorldLine} in {HoldMicroseconds / 1_000_000} s: try again"));
         }

@@ -16,8 +16,8 @@ internal struct ClientEnd
     /// <summary>Its connection to Redis has ended with its own: when Redis hangs up, all has come.</summary>
     public bool IsWithUpstream;
 
-    /// <summary>Since when, by the loop's clock, it was sent to the leader; 0: it was not.</summary>
-    public long SentOnSince;
+    /// <summary>When, by the loop's clock, it was first told where the leader is; 0: it was not.</summary>
+    public long MovedAt;
 
     /// <summary>Not 0: the error that ends the connection was given. What still comes is dropped until the client has gone, or until
     /// this time of the loop's clock.</summary>

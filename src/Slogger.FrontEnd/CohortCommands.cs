@@ -40,7 +40,7 @@ internal static class CohortCommands
             client.Wait(Waiting.Store);
             return false;
         }
-        return client.SendOn(string.Create(CultureInfo.InvariantCulture, $"MOVED {slot.Number} {leader.Host}:{leader.Port}"));
+        return client.RefuseMoved(string.Create(CultureInfo.InvariantCulture, $"MOVED {slot.Number} {leader.Host}:{leader.Port}"));
     }
 
     /// <summary>Whether a follower's store is new enough to be read.</summary>

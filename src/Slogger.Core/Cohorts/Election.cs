@@ -158,8 +158,7 @@ public sealed class Election
         {
             throw new BrokenInvariantException($"R1: {leader} and {(State == ElectionState.Leads ? _self : Leader)} lead reign {reign}.");
         }
-        Ballot obeys = reign > Ballot.Promised ? Ballot with { Promised = reign, For = leader, Founds = false }
-            : Ballot;
+        Ballot obeys = reign > Ballot.Promised ? Ballot with { Promised = reign, For = leader, Founds = false } : Ballot;
         if (BeganWithThis(members?.Founded, leader)) { obeys = obeys with { Learns = false, Founds = false }; }
         if (members is not null)
         {
@@ -196,8 +195,12 @@ public sealed class Election
         isNewEnough |= _ended is { } ended && ask.Ends == ended.Reign && last.Reign == ended.Reign
             && (ask.Last >= ended.Commit || _mutation == CohortMutation.AnyLogIsHandedTo);
         bool mayPromise = ask.IsPre ? ask.Reign > Ballot.Promised : Ballot.MayPromise(ask.Reign, ask.From);
-        bool founds = Learns && Founds(ask.Last), hasFounded = BeganWithThis(ask.Founded, ask.From);
-        bool mayVote = !Learns || founds || hasFounded;
+        // A vote that came before what this node has lost since founds nothing.
+        bool founds = Learns && Founds(ask.Last) && (ask.Reign > Ballot.Promised || Ballot.Founds);
+        bool hasFounded = BeganWithThis(ask.Founded, ask.From);
+        // Who stands, or leads without a log as yet, may be the founder: else those that vote for another one forget that.
+        bool mayBegin = !ask.IsPre || !Founds(ask.Last) || State is not (ElectionState.Stands or ElectionState.Leads);
+        bool mayVote = mayBegin && (!Learns || founds || hasFounded);
         bool yes = !isGranted && isNewEnough && mayVote && (mayPromise || _mutation == CohortMutation.PromiseIgnored);
         if (yes && !ask.IsPre)
         {
@@ -206,7 +209,7 @@ public sealed class Election
             // Nobody else founds the cohort before this one has been heard.
             if (founds) { _grantUntilUs = Math.Max(_grantUntilUs, nowUs + GrantUs); }
             // Its time to be elected, and to be heard.
-            (State, _standAtUs) = (ElectionState.Follows, nowUs + _options.RoundUs + TurnUs);
+            (State, _standAtUs) = (ElectionState.Follows, (founds ? _grantUntilUs : nowUs + _options.RoundUs) + TurnUs);
         }
         _effects.Add(new ElectionEffect.SendVote(ask.From, new(_self, ask.Reign, ask.IsPre, yes, Ballot.Promised,
             yes ? grantedUs : 0)));

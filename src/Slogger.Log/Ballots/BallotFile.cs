@@ -119,10 +119,27 @@ public sealed class BallotFile : IDisposable
     public void Write(Ballot ballot)
     {
         CheckText(ballot.For.Text ?? "", nameof(ballot));
-        CheckMembers(ballot.Members);
+        if (ballot.Members is { } members) { Check(members); }
         Content next = _content with { Sequence = _content.Sequence + 1, Ballot = ballot };
         WriteSlot(next);
         _content = next;
+    }
+
+    /// <summary>Whether members can be kept in a ballot.</summary>
+    /// <exception cref="ArgumentException">There are too many, or a name or an address is too long, or not ASCII.</exception>
+    public static void Check(Cohort members)
+    {
+        ArgumentNullException.ThrowIfNull(members);
+        if (members.Voters.Length > MembersMax)
+        {
+            throw new ArgumentException($"There are {members.Voters.Length} members, and {MembersMax} are the most.", nameof(members));
+        }
+        CheckText(members.Founded?.By.Text ?? "", nameof(members));
+        foreach ((NodeName node, string address) in members.Members)
+        {
+            CheckText(node.Text, nameof(members));
+            CheckText(address, nameof(members), AddressMax);
+        }
     }
 
     /// <summary>Closes the file.</summary>
@@ -255,21 +272,6 @@ public sealed class BallotFile : IDisposable
         if (text.Length > max || !Ascii.IsValid(text))
         {
             throw new ArgumentException($"\"{text}\" has more than {max} characters, or one that is not ASCII.", name);
-        }
-    }
-
-    private static void CheckMembers(Cohort? members)
-    {
-        if (members is null) { return; }
-        if (members.Voters.Length > MembersMax)
-        {
-            throw new ArgumentException($"There are {members.Voters.Length} members, and {MembersMax} are the most.", nameof(members));
-        }
-        CheckText(members.Founded?.By.Text ?? "", nameof(members));
-        foreach ((NodeName node, string address) in members.Members)
-        {
-            CheckText(node.Text, nameof(members));
-            CheckText(address, nameof(members), AddressMax);
         }
     }
 

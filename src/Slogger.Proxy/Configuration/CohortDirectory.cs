@@ -36,7 +36,7 @@ internal sealed class CohortDirectory
     {
         StoreRecord store = StoreRecord.Read(_directory)!;
         using BallotFile ballot = BallotFile.Open(SystemFileLayer.Instance, BallotOf(_directory), store.ClusterIdentity, store.ShardId, _node);
-        ballot.Write(_ballot with { Learns = false, Members = new(_ballot.Members!.Members.Where(m => m.Node == _node)) });
+        ballot.Write(_ballot with { Learns = false, Founds = false, Members = new(_ballot.Members!.Members.Where(m => m.Node == _node)) });
     }
 
     /// <summary>For people: node b of a cohort of a, b, c.</summary>

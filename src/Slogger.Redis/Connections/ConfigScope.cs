@@ -2,6 +2,7 @@
 // in an undo file (mode 0600: one of them is a password) before the first change is made. They are of one run of one Redis: another run has
 // settings of its own, which are not touched.
 using System.Text.Json;
+using System.Text.Json.Serialization;
 
 namespace Slogger.Redis.Connections;
 
@@ -115,7 +116,7 @@ public sealed class ConfigScope
             return [];
         try
         {
-            Dictionary<string, string> values = JsonSerializer.Deserialize<Dictionary<string, string>>(File.ReadAllText(undoFile)) ?? [];
+            Dictionary<string, string> values = JsonSerializer.Deserialize(File.ReadAllText(undoFile), UndoJson.Default.Settings) ?? [];
             return values.Remove(RunKey, out string? of) && of != run ? [] : values;
         }
         catch (JsonException)
@@ -131,9 +132,13 @@ public sealed class ConfigScope
         string temporary = undoFile + ".new";
         using (FileStream file = PrivateFile.Create(temporary))
         {
-            JsonSerializer.Serialize(file, values);
+            JsonSerializer.Serialize(file, values, UndoJson.Default.Settings);
             file.Flush(flushToDisk: true);
         }
         File.Move(temporary, undoFile, overwrite: true);
     }
 }
+
+// Made by the compiler: to find out by reflection how a dictionary is written costs a start some milliseconds.
+[JsonSerializable(typeof(Dictionary<string, string>), TypeInfoPropertyName = "Settings")]
+internal sealed partial class UndoJson : JsonSerializerContext;

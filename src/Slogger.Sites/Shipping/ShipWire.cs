@@ -9,6 +9,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Shipping;
 using Slogger.Log;
+using Slogger.Log.Ballots;
 using Slogger.Replication.Links;
 using LogLines = Slogger.Core.Replication.LogLines;
 using V1 = Slogger.Grpc.Shipping.V1;
@@ -31,7 +32,11 @@ internal static class ShipWire
                     Shards = terms.Shape.Shards, Slots = terms.Shape.Slots ?? "",
                     Node = terms.Node,
                 };
-                if (terms.Members is { } members) { wire.Hello.Members = ToWire(members); }
+                if (terms.Members is { } members)
+                {
+                    wire.Hello.Members.AddRange(ToWire(members));
+                    wire.Hello.Founded = ToWire(members.Founded);
+                }
                 break;
             case ShipRequest.Piece piece:
                 wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable),
@@ -58,12 +63,8 @@ internal static class ShipWire
         return new(wire, message.Bytes);
     }
 
-    public static V1.Members ToWire(Cohort members)
-    {
-        var wire = new V1.Members { Founded = ToWire(members.Founded) };
-        wire.Voters.AddRange(members.Members.Select(m => new V1.Member { Node = m.Node.Text, Address = m.Address }));
-        return wire;
-    }
+    public static IEnumerable<V1.Member> ToWire(Cohort members) =>
+        members.Members.Select(m => new V1.Member { Node = m.Node.Text, Address = m.Address });
 
     public static V1.Founding? ToWire(Founding? founded) =>
         founded is { } known ? new() { Reign = known.Reign.Number, By = known.By.Text } : null;
@@ -71,13 +72,15 @@ internal static class ShipWire
     public static Founding? FromWire(V1.Founding? founded) => founded is null ? null : new(new(founded.Reign), new(founded.By));
 
     /// <summary>Null: nothing is said of members.</summary>
-    /// <exception cref="RpcException">One is named twice.</exception>
-    public static Cohort? FromWire(V1.Members? members)
+    /// <exception cref="RpcException">One is named twice, or they cannot be kept in a ballot.</exception>
+    public static Cohort? FromWire(IReadOnlyCollection<V1.Member> members, V1.Founding? founded)
     {
-        if (members is null) { return null; }
+        if (members.Count == 0) { return null; }
         try
         {
-            return new(members.Voters.Select(m => (new NodeName(m.Node), m.Address))) { Founded = FromWire(members.Founded) };
+            Cohort named = new(members.Select(m => (new NodeName(m.Node), m.Address))) { Founded = FromWire(founded) };
+            BallotFile.Check(named);
+            return named;
         }
         catch (ArgumentException e)
         {

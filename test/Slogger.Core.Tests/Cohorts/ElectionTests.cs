@@ -113,6 +113,45 @@ public class ElectionTests
         Assert.True(c.Ballot is { Learns: false, Founds: false });
     }
 
+    // It has lost what it had learned since that vote: the same question, which comes once more, is no founding any more.
+    [Fact]
+    public void Node_BeginsToLearnAfterItHeardItsFounder_IsAskedOnceMore_FoundsNothing()
+    {
+        Election c = Node(C, new() { Learns = true });
+        Ask ask = new(A, First, IsPre: false, default, Reign.None);
+        c.Asked(0, ask, default);
+        Assert.True(c.Heard(1, First, A, Begun));
+        c.BeginLearning();
+        c.Asked(2 * Options.GrantUs, ask, default);
+        Assert.False(VoteOf(c).IsYes);
+        Assert.True(c.Ballot is { Learns: true, Founds: false });
+    }
+
+    // Who stands or leads without a log may be the founder. Those that voted for it would forget that when they vote for another one.
+    [Fact]
+    public void Founder_IsAskedWhetherItWouldVoteForAnother_SaysNo()
+    {
+        Election a = Node(A);
+        a.Tick(0, With(default));
+        foreach (NodeName other in (NodeName[])[B, C]) { a.Voted(1, new(other, First, IsPre: true, IsYes: true, Reign.None), With(default)); }
+        Assert.Equal(ElectionState.Stands, a.State);
+        a.Asked(2, new(B, Second, IsPre: true, default, Reign.None), default);
+        Assert.False(VoteOf(a).IsYes);
+        foreach (NodeName other in (NodeName[])[B, C]) { a.Voted(3, new(other, First, IsPre: false, IsYes: true, First), With(default)); }
+        Assert.Equal(ElectionState.Leads, a.State);
+        a.Asked(4, new(B, Second, IsPre: true, default, Reign.None), default);
+        Assert.False(VoteOf(a).IsYes);
+    }
+
+    [Fact]
+    public void Node_HasVotedForWhoFounds_StandsNotBeforeItsGrantIsOver()
+    {
+        Election b = Node(B, new() { Learns = true });
+        b.Asked(0, new(A, First, IsPre: false, default, Reign.None), default);
+        Assert.True(b.Tick(1, With(default)) >= Options.GrantUs - Options.AheadUs);
+        Assert.Equal(ElectionState.Follows, b.State);
+    }
+
     [Fact]
     public void Founding_GoesWithTheMembers_AndWithTheQuestions()
     {

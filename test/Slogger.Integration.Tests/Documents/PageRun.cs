@@ -30,8 +30,14 @@ internal sealed partial class PageRun : IDisposable
         string bin = Directory.CreateDirectory(Path.Combine(_home, "slogger")).FullName;
         WriteProgram(Path.Combine(bin, "slogger"), $"#!/bin/sh\nexec dotnet \"{ProxyProcess.Executable}\" \"$@\"\n");
         // Its compilers go before what mostly waits, where that is allowed: else they would take longer than a test may.
-        string[] network = needsNetwork ? Environment.IsPrivilegedProcess ? ["nice", "-n", "-5"] : [] : Environment.IsPrivilegedProcess ? ["unshare", "-n"] : ["unshare", "-r", "-n"];
-        string[] words = [.. network, "bash", "-c", (needsNetwork ? "" : "ip link set lo up; ") + "exec bash --norc 2>&1"];
+        string[] under = (needsNetwork, Environment.IsPrivilegedProcess) switch
+        {
+            (true, true) => ["nice", "-n", "-5"],
+            (true, false) => [],
+            (false, true) => ["unshare", "-n"],
+            (false, false) => ["unshare", "-r", "-n"],
+        };
+        string[] words = [.. under, "bash", "-c", (needsNetwork ? "" : "ip link set lo up; ") + "exec bash --norc 2>&1"];
         var start = new ProcessStartInfo(words[0], words[1..])
         {
             RedirectStandardInput = true,

@@ -63,6 +63,29 @@ public sealed class CohortTests : IDisposable
     }
 
     [Fact]
+    public void Follower_ClientOfTransactionsDoesNotFollow_IsClosedToo()
+    {
+        using RespConnection client = Follower(A).Connect();
+        Assert.Equal("+OK\r\n", client.Call("MULTI"));
+        Assert.StartsWith("-MOVED", client.Call("SET", "foo", "1"), StringComparison.Ordinal);
+        Thread.Sleep(1_100);
+        client.Send("SET", "foo", "1");
+        Assert.StartsWith("-MOVED", client.ReadToEnd(), StringComparison.Ordinal);
+    }
+
+    // What it reads may be too old for longer than that, and some of what it sends writes.
+    [Fact]
+    public void Follower_ClientThatReadsThere_IsNotClosed()
+    {
+        using RespConnection client = Follower(A).Connect();
+        Assert.Equal("+OK\r\n", client.Call("READONLY"));
+        Assert.StartsWith("-MOVED", client.Call("SET", "foo", "1"), StringComparison.Ordinal);
+        Thread.Sleep(1_100);
+        Assert.StartsWith("-MOVED", client.Call("SET", "foo", "1"), StringComparison.Ordinal);
+        Assert.Equal(Pong, client.Call("PING"));
+    }
+
+    [Fact]
     public void Follower_Pipeline_IsAnsweredInOrder()
     {
         using RespConnection client = Follower(A).Connect();

@@ -172,7 +172,7 @@ public sealed class FeedTests
             await sink.All.WaitForAsync(0, markers: (history?.Markers.Length ?? 0) + 1);
             System.Diagnostics.Process.GetProcessById(supervisor.ProcessId).Kill();
             await supervisor.Exited;
-            await sink.All.Closed.WaitAsync(TimeSpan.FromSeconds(30));
+            await sink.All.Closed.WaitAsync(TimeSpan.FromMinutes(2));
             history = sink.All;
             StreamMarker last = history.Markers[^1];
             Assert.IsType<SupervisedStart.Started>(await supervisor.StartOrAdoptAsync());

@@ -74,7 +74,7 @@ internal sealed class RecordingSink(long startOffset) : IStreamSink, IHistorySou
     {
         for (int i = 0; EndOffset < offset || Markers.Length < markers; i++)
         {
-            Assert.True(i < 6000, $"The stream did not reach offset {offset} with {markers} markers; it stands at {EndOffset} with "
+            Assert.True(i < 24_000, $"The stream did not reach offset {offset} with {markers} markers; it stands at {EndOffset} with "
                 + $"{Markers.Length}.");
             await Task.Delay(5);
         }
