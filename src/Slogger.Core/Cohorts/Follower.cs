@@ -208,9 +208,10 @@ public sealed class Follower : ICopyReceiver
             return;
         }
         if (_isRewinding) { return; }
-        _isWelcoming = false;
         _echoUs = Math.Max(_echoUs, piece.SentUs);
         bool isNext = piece.From == _received;
+        // Before that the leader did not know where this log ends, and what it counts as committed says nothing of that end.
+        _isWelcoming &= !isNext;
         if (isNext && !piece.IsHeartbeat)
         {
             _received = piece.To;
@@ -218,7 +219,7 @@ public sealed class Follower : ICopyReceiver
             // It was durable when it was appended.
             if (piece.IsBranch) { _durable = _synced = piece.To; }
         }
-        _commit = LogIndex.Max(_commit, piece.Durable);
+        if (!_isWelcoming) { _commit = LogIndex.Max(_commit, piece.Durable); }
         if (piece.Cut > _cut) { _cut = piece.Cut; }
         if (_mutation == CohortMutation.AckBeforeSync) { _durable = _received; }
         if (piece.Admits && Ballot.Learns) { effects.Add(new ReceiverEffect.Learned()); }

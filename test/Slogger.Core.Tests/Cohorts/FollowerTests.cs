@@ -108,6 +108,19 @@ public class FollowerTests
         Assert.Contains(effects, e => e is ReceiverEffect.Sync);
     }
 
+    // It was sent before the leader knew where this log ends: its last version is one that the leader's reign has made void.
+    [Fact]
+    public void Heartbeat_OfBeforeTheWelcome_SaysNothingOfThisLogsEnd()
+    {
+        Follower follower = Greeted(out List<ReceiverEffect> effects);
+        follower.Received(Piece(At(1, 6), At(1, 6), commit: At(2, 12)), effects);
+        Assert.Equal(default, follower.Commit);
+        Assert.DoesNotContain(effects, e => e is ReceiverEffect.Apply);
+        // And the leader may still have it made void.
+        follower.Received(new ShipRequest.Rewind(s_shard, s_leader, At(1, 6)), effects);
+        Assert.Contains(new ReceiverEffect.Rewind(At(1, 6)), effects);
+    }
+
     [Fact]
     public void Piece_BehindAGap_IsNotTaken()
     {

@@ -422,7 +422,7 @@ internal sealed class CohortNode
             {
                 case ElectionEffect.Promise promise:
                     _world.Checks.OnPromise(this, promise.Ballot);
-                    HasLost = promise.Ballot.Learns && (HasLost || !_ballot.Learns);
+                    HasLost &= promise.Ballot.Learns;
                     if (!forgets) { _ballot = promise.Ballot; }
                     _follower!.Ballot = promise.Ballot;
                     // Dies behind it, before anything is said.
