@@ -38,6 +38,9 @@ public enum ShardEffectKind : byte
     /// <summary>The ordered end is reached.</summary>
     Stopped,
 
+    /// <summary>Another node leads the shard: nothing more is committed here.</summary>
+    Deposed,
+
     /// <summary>An invariant does not hold: stop the process, after showing <see cref="ShardEffect.Text"/>.</summary>
     Violation,
 }

@@ -78,6 +78,13 @@ public sealed partial class ShardMachine
         {
             return;
         }
+        else if (cut.Version > _durable && _options.IsReplicated)
+        {
+            // Of what another node has claimed, which leads this shard by now.
+            Deposed();
+            effects.Add(ShardEffectKind.Deposed);
+            return;
+        }
         else if (cut.Version > _durable)
         {
             Violate($"the cut {cut} was recorded, but this shard has only version {_durable} durable", effects);

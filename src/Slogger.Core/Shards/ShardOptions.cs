@@ -67,6 +67,10 @@ public sealed record ShardOptions
     /// <summary>Whether the cluster has other shards: then versions that were closed together, since a marker came late, can be
     /// in no cut, and a shard that is late often closes every 2nd, 4th... only, so that its versions meet those of others.</summary>
     public bool HasPeers { get; init; }
+
+    /// <summary>Whether another node may come to lead this shard, in the same world-line: then a cut that is beyond what is durable here is
+    /// that one's. Else it is a broken invariant.</summary>
+    public bool IsReplicated { get; init; }
 }
 
 /// <summary>What a shard starts from.</summary>

@@ -69,6 +69,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         RecordIntervalUs = RecorderOptions.IdleUsDefault,
         SyncIntervalUs = SyncIntervalMicroseconds,
         HasPeers = Seat.HasPeers,
+        IsReplicated = Cohort is not null,
     };
 
     internal override long? MicrosecondsHeld(ShardMachine machine) =>

@@ -305,6 +305,9 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
                 case ShardEffectKind.Stopped:
                     _stopped.TrySetResult();
                     break;
+                case ShardEffectKind.Deposed:
+                    shard.Membership.OnDeposed("");
+                    break;
                 case ShardEffectKind.Violation:
                     shard.Lifetime.Fatal(effect.Text ?? "an invariant does not hold");
                     break;

@@ -127,6 +127,19 @@ public class ShardCutTests
         Assert.True(h.Machine.MayForward);
     }
 
+    // A leader that is cut off from its cohort, and reaches SQL: the next one has claimed there what this one has not.
+    [Theory]
+    [InlineData(false, "Violation")]
+    [InlineData(true, "Deposed")]
+    public void CutAdvanced_BeyondWhatIsDurable_IsALaterLeaders_IfThereMayBeOne(bool replicated, string effect)
+    {
+        ShardHarness h = new(lastVersion: 5, recorded: 3, peers: true, replicated: replicated);
+        Assert.Equal("Committed", h.Do(e => h.Machine.CutAdvanced(P(1, 5), e)));
+        Assert.Equal(effect, h.Do(e => h.Machine.CutAdvanced(P(1, 6), e)));
+        Assert.Equal(ShardMode.Halted, h.Machine.Mode);
+        Assert.Equal("", h.Do(e => h.Machine.CutAdvanced(P(1, 7), e)));
+    }
+
     [Fact]
     public void WorldLineStarted_BranchBelowTheCut_IsAViolation()
     {

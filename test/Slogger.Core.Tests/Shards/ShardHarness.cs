@@ -14,12 +14,13 @@ internal sealed class ShardHarness
     private long _us = Start;
 
     public ShardHarness(CommitMode mode = CommitMode.Log, bool attach = true, long lastVersion = 0, long recorded = 0,
-        long syncIntervalUs = 0, long recordIntervalUs = 0, bool peers = false, long strideMin = 1,
+        long syncIntervalUs = 0, long recordIntervalUs = 0, bool peers = false, bool replicated = false, long strideMin = 1,
         ShardMutation mutation = ShardMutation.None)
     {
         Machine = new(
             new() { Mode = mode, EmptyRunIntervalUs = 10_000, RecordBackoffMinUs = 1000, RecordBackoffMaxUs = 4000,
-                SyncIntervalUs = syncIntervalUs, RecordIntervalUs = recordIntervalUs, HasPeers = peers, StrideMin = strideMin },
+                SyncIntervalUs = syncIntervalUs, RecordIntervalUs = recordIntervalUs, HasPeers = peers, IsReplicated = replicated,
+                StrideMin = strideMin },
             new(new VersionGrid(new(1), Start, 1000), new(new(1), new(lastVersion), 100, 0, default), new(new(1), new(recorded)),
                 new(new(1), new(recorded)), HybridTimestamp.Of(_us, 0)), mutation);
         if (attach) Machine.Attached(100, 100);
