@@ -20,6 +20,7 @@
 // - Calls are serialised. After each call the driver takes the effects, and performs them in their order; a Promise is durable before
 //   anything behind it is done.
 // - Times are of a clock that counts the time in which the machine sleeps.
+// - The answer to what a node asks is given to the life of it that asked, and to no later one: that may have lost what it asked with.
 // - A message of a leader is given to Heard before anything else is done with it: if that says no, nothing of it is used.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;

@@ -26,6 +26,7 @@ internal sealed class CohortNode
     private Leader? _leads;
     private readonly Dictionary<CohortNode, (Shipper Machine, long Life)> _shippers = [];
     private Ask _asked;
+    private long _askersLife;
     private bool _isSyncing;
     private bool _isStopped;
     private long _life;                         // counts its processes
@@ -434,15 +435,17 @@ internal sealed class CohortNode
                     break;
                 case ElectionEffect.SendAsk ask:
                     if (!ask.Ask.IsPre) { _world.Checks.OnStands(this, ask.Ask); }
+                    long life = _life;
                     foreach (CohortNode other in _world.Nodes.Where(n => n != this))
                     {
-                        _world.Send(this, other, to => to.OnAsk(ask.Ask));
+                        _world.Send(this, other, to => to.OnAsk(ask.Ask, life));
                     }
                     break;
                 case ElectionEffect.SendVote vote:
                     if (vote.Vote.IsYes) { _world.Checks.OnVotes(this, _asked); }
                     CohortNode candidate = _world.Nodes.First(n => n.Name == vote.To);
-                    _world.Send(this, candidate, to => to.OnVote(vote.Vote));
+                    // The answer to a call: it goes to the process that has called.
+                    _world.Send(this, candidate, to => to.OnVote(vote.Vote), _askersLife);
                     // Its vote arrives, and it hears no more of whom it has elected.
                     if (vote.Vote is { IsYes: true, IsPre: false } && _world.IsTrouble && _world.Random.Next(8) == 0)
                     {
@@ -489,10 +492,10 @@ internal sealed class CohortNode
         Say(other, effects);
     }
 
-    private void OnAsk(Ask ask)
+    private void OnAsk(Ask ask, long askersLife)
     {
         _election!.Asked(ClockUs, ask, _disk.Index);
-        _asked = ask;
+        (_asked, _askersLife) = (ask, askersLife);
         Perform();
         Ends(ask.Ends);
     }

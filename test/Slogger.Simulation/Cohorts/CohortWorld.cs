@@ -109,9 +109,13 @@ internal sealed class CohortWorld
 
     /// <summary>Sends a message; it may be lost, late, or come twice. It goes over a connection to a process: if that has ended it is
     /// lost.</summary>
-    public void Send(CohortNode from, CohortNode to, Action<CohortNode> deliver)
+    /// <param name="from">Who sends it.</param>
+    /// <param name="to">Who gets it.</param>
+    /// <param name="deliver">What it does there.</param>
+    /// <param name="ofLife">The process's life that it is for; null: the present one.</param>
+    public void Send(CohortNode from, CohortNode to, Action<CohortNode> deliver, long? ofLife = null)
     {
-        long life = to.Life;
+        long life = ofLife ?? to.Life;
         int copies = IsTrouble ? Random.Next(50) switch { 0 => 0, 1 => 2, _ => 1 } : 1;
         for (int i = 0; i < copies; i++)
         {
