@@ -5,6 +5,7 @@ using System.CommandLine.Completions;
 using System.CommandLine.Help;
 using System.CommandLine.Parsing;
 using Slogger.Cli.Cohorts;
+using Slogger.Cli.Past;
 using Slogger.Cli.Sites;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
@@ -39,9 +40,15 @@ internal static class CommandLine
         Command interval = Build(IntervalCommand.Name, "Change the length of versions of a running cluster", IntervalCommand.Options);
         Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
         status.Arguments.Add(address);
+        Command get = Build(GetCommand.Name, "Show keys as they were at an instant", PastArguments.Options);
+        Argument<string[]> keys = new("KEY") { Arity = ArgumentArity.ZeroOrMore };
+        get.Arguments.Add(keys);
+        Command run = Build(RunCommand.Name, "Run a command that reads, as of an instant", PastArguments.Options);
+        Argument<string[]> words = new("COMMAND") { Arity = ArgumentArity.ZeroOrMore };
+        run.Arguments.Add(words);
         Argument<string> shell = CompletionCommand.Shell;
         Command completion = new(CompletionCommand.Name, "Print a script with which a shell completes commands and options") { shell };
-        RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval, init, completion };
+        RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval, init, completion, get, run };
         foreach (SiteCommand ofSites in SiteCommands.All)
         {
             root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options));
@@ -94,6 +101,8 @@ internal static class CommandLine
             : command == restore ? await RestoreCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == init ? InitCommand.Run(texts, host)
             : command == completion ? CompletionCommand.Run(parsed.GetRequiredValue(shell), host)
+            : command == get ? await GetCommand.RunAsync(texts, parsed.GetValue(keys) ?? [], host).ConfigureAwait(false)
+            : command == run ? await RunCommand.RunAsync(texts, parsed.GetValue(words) ?? [], host).ConfigureAwait(false)
             : command == recover ? await RecoverCommand.RunAsync(texts, host).ConfigureAwait(false)
             : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);
     }
@@ -115,7 +124,8 @@ internal static class CommandLine
 
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
                 Arity = line is not null ? ArityIn(line, definition) : definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore
-                    : name is StatusCommand.Name or MoveCommand.Name || Listed(name) is not null ? ArgumentArity.Zero
+                    : name is StatusCommand.Name or MoveCommand.Name or GetCommand.Name or RunCommand.Name
+                        || Listed(name) is not null ? ArgumentArity.Zero
                     : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
             };
@@ -168,7 +178,9 @@ internal static class CommandLine
 
         List<OptionError> errors = [];
         bool afterUnknown = false;
-        IEnumerable<string> switchesTakenForWords = command.Arguments.SelectMany(argument => parsed.GetResult(argument)?.Tokens ?? [])
+        // Behind -- all are words.
+        IEnumerable<string> switchesTakenForWords = parsed.Tokens.Any(token => token.Type == TokenType.DoubleDash) ? []
+            : command.Arguments.SelectMany(argument => parsed.GetResult(argument)?.Tokens ?? [])
             .Select(token => token.Value).Where(text => text.StartsWith('-'));
         foreach (string token in parsed.UnmatchedTokens.Concat(switchesTakenForWords))
         {

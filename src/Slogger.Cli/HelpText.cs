@@ -1,6 +1,7 @@
 // --help, from OptionCatalog: grouped, wrapped to the terminal, with each option's default.
 using System.Text.Json.Serialization.Metadata;
 using Slogger.Cli.Cohorts;
+using Slogger.Cli.Past;
 using Slogger.Cli.Sites;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
@@ -62,6 +63,12 @@ internal static class HelpText
         + "Redis, the database or this command nothing is lost: the move goes on, or begins again, by itself. The old owner deletes its "
         + "copy when the move is committed.";
 
+    private const string PastCommandsText =
+        "All keys are shown at the end of one version, the same at all shards; the first line names it. Keys that have expired or were "
+        + "deleted since are there. Clients go on meanwhile: values are made from a checkpoint and the log, in a redis-server of their "
+        + "own. The log goes back as far as --log-budget of the proxy allows. For --commit log, with a redis-server that the proxy runs "
+        + "(--redis-server). Put -- before a word that begins with a dash.";
+
     // What --json writes, and when.
     private static readonly Dictionary<string, (string When, JsonTypeInfo Report)[]> s_reports = new()
     {
@@ -75,6 +82,8 @@ internal static class HelpText
         [FailoverCommand.Name] = [("", SiteReportJson.Default.FailoverReport)],
         [SwitchOverCommand.Name] = [("", SiteReportJson.Default.SwitchOverReport)],
         [SeedCommand.Name] = [("", SiteReportJson.Default.SeedReport)],
+        [GetCommand.Name] = [("", PastReportJson.Default.GetReport)],
+        [RunCommand.Name] = [("", PastReportJson.Default.RunReport)],
         [CohortStatusCommand.Name] = [("", CohortReportJson.Default.CohortReport)],
         [LeadCommand.Name] = [("", CohortReportJson.Default.LeadReport)],
         [PlanCommand.Name] = [("", CohortReportJson.Default.PlanReport)],
@@ -181,6 +190,22 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("Exit codes: 0 it serves, or the site is ready; 1 it starts, or does not answer; 2 wrong options.");
                 break;
+            case GetCommand.Name:
+                output.WriteLine("slogger get: show keys as they were at an instant, of a cluster that serves.");
+                output.WriteLine();
+                output.WriteLine("  slogger get --at 14:03:07.120 cart:7 stock:42");
+                output.WriteLine("  slogger get --ago 10m --address 127.0.0.1:6380 cart:7");
+                output.WriteLine();
+                WritePast(output, command, width);
+                break;
+            case RunCommand.Name:
+                output.WriteLine("slogger run: run a command that reads, as of an instant.");
+                output.WriteLine();
+                output.WriteLine("  slogger run --ago 10m -- ZRANGE board 0 9 REV WITHSCORES");
+                output.WriteLine("  slogger run --version 123456 --address 127.0.0.1:6380 HGET cart:7 apples");
+                output.WriteLine();
+                WritePast(output, command, width);
+                break;
             case InitCommand.Name:
                 output.WriteLine("slogger init: write the files of a cluster, and of its second site.");
                 output.WriteLine();
@@ -217,6 +242,8 @@ internal static class HelpText
                 output.WriteLine("  slogger move      move hash slots or key ranges from one shard to another");
                 output.WriteLine("  slogger leave     remove a shard that owns no slots from its cluster");
                 output.WriteLine("  slogger interval  change the length of versions of a running cluster");
+                output.WriteLine("  slogger get       show keys as they were at an instant");
+                output.WriteLine("  slogger run       run a command that reads, as of an instant");
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
                 output.WriteLine("  slogger recover   let a cluster go on without the uncommitted work of a dead shard");
                 output.WriteLine("  slogger init      write the files of a cluster, and of its second site");
@@ -235,6 +262,15 @@ internal static class HelpText
                 output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
                 break;
         }
+    }
+
+    private static void WritePast(TextWriter output, string command, int width)
+    {
+        WriteText(output, PastCommandsText, width);
+        WriteOptions(output, PastArguments.Options, width);
+        WriteJson(output, command, width);
+        output.WriteLine();
+        output.WriteLine("Exit codes: 0 done, 1 failed or refused, 2 wrong options.");
     }
 
     private static void WriteCohorts(TextWriter output)

@@ -90,6 +90,9 @@ internal sealed unsafe partial class Client
         EndWait();
     }
 
+    /// <summary>Who it is to the store.</summary>
+    public string UserName => _sharing.User ?? FrontEndLoop.DefaultUser;
+
     // ---- Forwarding ----
 
     /// <summary>Forwards the request as it stands.</summary>

@@ -49,6 +49,9 @@ internal enum CommandKind : byte
     /// <summary>Reads or writes keys by their versions.</summary>
     Keys,
 
+    /// <summary>Reads the past.</summary>
+    Past,
+
     /// <summary>Another proxy of the cluster introduces itself.</summary>
     Peer,
 

@@ -67,7 +67,8 @@ internal static class CommitCommands
         return Probe(client, answer);
     }
 
-    private static bool Probe(Client client, Action<Client> answer) => client.ForwardProbe((c, _, failed, reply) =>
+    /// <summary>As <see cref="Question"/>, but what is answered waits until the store is there.</summary>
+    public static bool Probe(Client client, Action<Client> answer) => client.ForwardProbe((c, _, failed, reply) =>
     {
         if (failed)
         {

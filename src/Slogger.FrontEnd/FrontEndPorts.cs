@@ -91,6 +91,9 @@ internal interface IShardPort : IVersionSource
     /// <summary>The versions of keys; <c>null</c> where there is no stream that tells them.</summary>
     IKeyVersions? Keys => null;
 
+    /// <summary>Who reads the past; <c>null</c> where none is kept.</summary>
+    IPastReads? Past => null;
+
     /// <summary>The text of DPR.INFO and of INFO's section.</summary>
     string InfoText(FrontEndLoop loop);
 

@@ -117,6 +117,12 @@ internal static class SpecialCommands
             Queue = KeyCommands.Handle,
             RefuseAtBackup = static _ => "ERR SLOGGER this site is a backup: versions of keys are known at the primary",
         },
+        new(CommandKind.Past, PastCommand.Name, PastCommand.Handle)
+        {
+            Queue = PastCommand.Handle,
+            RefuseInBatch = SpecialCommand.NotInBatch,
+            RefuseAtBackup = static _ => $"ERR SLOGGER this site is a backup: {PastCommand.Name} is answered by the primary",
+        },
         new(CommandKind.WaitAof, "WAITAOF", CommitCommands.WaitAof)
         {
             Queue = CommitCommands.WaitAof, RefuseInBatch = SpecialCommand.NotInBatch, RefuseAtBackup = CommitCommands.NothingCommitted,

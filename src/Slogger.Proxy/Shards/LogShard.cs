@@ -3,12 +3,13 @@
 // stream, log, sync. LogShard.Recovery restores the store, LogShard.Rollback takes back what lies above a branch, LogShard.Site is what
 // another site takes. What has a state of its own is a part, beside it: LogSyncer; Checkpointer keeps restores short; UnloggedChanges
 // looks after changes that the stream does not carry; BackupShipping ships the log; RollbackIndexes; SessionMarks;
-// ShardKeys.
+// ShardKeys; ShardPast.
 //
 // The log is appended to by the replication link's thread (bytes) and under the machine's lock (boundaries), synced by a
 // thread of its own, changed by recoveries. _logLock serialises whoever appends, begins and trims; it may be taken while
 // Versions.Lock is held, never the other way round.
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
@@ -19,6 +20,7 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Past;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
@@ -42,6 +44,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private Checkpointer _checkpointer = null!;
     private RedisDumps _dumps = null!;
     private UnloggedChanges _unlogged = null!;
+    private ShardPast? _past;
     private readonly IFileLayer _files = SystemFileLayer.Instance;
 
     public LogShard(ServeOptions options, ILogger report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
@@ -56,6 +59,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     public override string MarkerChannel => _markers.Channel;
 
     public override IKeyVersions Keys => _keys;
+
+    public override IPastReads? Past => _past;
 
     internal override string ModeName => "log";
 
@@ -119,7 +124,15 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             RecordedCut = () => RecordedCut,
             Served = () => IsFollowing ? null : new WorldLine(WorldLine),
             NeededFrom = () => Math.Min(IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
-                _lead?.NeededFrom ?? long.MaxValue),
+                Math.Min(_lead?.NeededFrom ?? long.MaxValue, _past?.NeededFrom ?? long.MaxValue)),
+        };
+        _past = new(_options, _log, _checkpoints)
+        {
+            Committed = () => RecordedCut,
+            Grid = () => Seat.Grid,
+            NowUs = () => Now().Microseconds,
+            Live = () => _fence.Endpoint,
+            HaveSlotsMoved = () => Moves.Watch is { } slots && slots.Table.Revision != MapRevision.First,
         };
         _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, _dumps);
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
@@ -134,6 +147,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         if (_lead is null || _log.IsNextPrepared) { NoteIdentity(); }
         _checkpointer.CarryForward();
         await base.MaintainAsync(stop).ConfigureAwait(false);
+        if (_past is { } past) { await past.KeepAsync().ConfigureAwait(false); }
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_isShippingDue) { BeginShipping(); }
         if (_shipping is { } shipping)
@@ -306,6 +320,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         if (Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
         await EndFollowingAsync().ConfigureAwait(false);
+        if (_past is { } past) { await past.EndAsync().ConfigureAwait(false); }
         _link?.Dispose();
         await EndShippingAsync().ConfigureAwait(false);
         if (_lead is { } lead) { await lead.EndAsync().ConfigureAwait(false); }

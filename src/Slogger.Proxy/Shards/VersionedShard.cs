@@ -163,6 +163,9 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     /// <inheritdoc />
     public virtual IKeyVersions? Keys => null;
 
+    /// <inheritdoc />
+    public virtual IPastReads? Past => null;
+
     public long MicrosecondsToNextTick() => Versions.MicrosecondsToNextTick();
 
     public bool NeedsMarker => Versions.NeedsMarker;

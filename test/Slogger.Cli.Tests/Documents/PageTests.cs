@@ -1,6 +1,7 @@
 // The form of the documents: links lead somewhere, lines are short, and what they name is there.
 using System.Text.RegularExpressions;
 using Slogger.Cli.Cohorts;
+using Slogger.Cli.Past;
 using Slogger.Cli.Sites;
 using Slogger.Proxy.Configuration;
 
@@ -47,7 +48,8 @@ public partial class PageTests
     public void Options_ThatOperateAndReferenceName_AreThere()
     {
         HashSet<string> known = [.. OptionCatalog.All.Concat(OptionCatalog.RestoreOnly).Concat(StatusOptions.All).Concat(MoveOptions.All)
-            .Concat(IntervalCommand.Options).Concat(InitCommand.Options).Concat(SiteCommands.All.Concat(CohortCommands.All).SelectMany(c => c.Options))
+            .Concat(IntervalCommand.Options).Concat(InitCommand.Options).Concat(PastArguments.Options)
+            .Concat(SiteCommands.All.Concat(CohortCommands.All).SelectMany(c => c.Options))
             .Select(o => o.Name),
             "help", "version", .. s_ofOthers];
         IEnumerable<string> pages = Pages.All().Where(page => page.StartsWith("docs/operate/", StringComparison.Ordinal)

@@ -1,6 +1,7 @@
 // What docs/reference lists is what the program has: every option with its default, every command, field, table and message, and none more.
 using System.Text.RegularExpressions;
 using Slogger.Cli.Cohorts;
+using Slogger.Cli.Past;
 using Slogger.Cli.Sites;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
@@ -41,7 +42,8 @@ public partial class ReferenceTests
     }
 
     public static TheoryData<string> CommandsWithOptionsOfTheirOwn =>
-        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, .. SiteCommands.All.Concat(CohortCommands.All).Select(c => c.Name)];
+        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, GetCommand.Name,
+            .. SiteCommands.All.Concat(CohortCommands.All).Select(c => c.Name)];
 
     [Theory]
     [MemberData(nameof(CommandsWithOptionsOfTheirOwn))]
@@ -53,6 +55,7 @@ public partial class ReferenceTests
             StatusCommand.Name => StatusOptions.All,
             MoveCommand.Name => MoveOptions.All,
             InitCommand.Name => InitCommand.Options,
+            GetCommand.Name => PastArguments.Options,
             _ => IntervalCommand.Options,
         };
         string text = Pages.Section(CommandsPage, $"## `slogger {name}`");

@@ -171,7 +171,9 @@ internal sealed class CohortNode
     private void Change()
     {
         if (_world.Changing is not { } node) { return; }
-        if (_world.IsAdding == Members.Has(node.Name))
+        // The last one stays, as in the product.
+        bool isLast = !_world.IsAdding && Members.Voters.Length == 1;
+        if (isLast || _world.IsAdding == Members.Has(node.Name))
         {
             _world.Changing = null;
             return;

@@ -1,0 +1,91 @@
+// What slogger get and slogger run have in common: the instant, and the proxy that is asked.
+using System.Globalization;
+using Slogger.Cli.Access;
+using Slogger.Cli.Terminal;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli.Past;
+
+/// <summary>The options.</summary>
+internal static class PastArguments
+{
+    private const string When = "Which instant (one of them)", Where = "Which proxy", Origin = "the command line";
+    private const string TimeForm = "write --at 14:03:07.120, --at 2026-11-29T14:03:07.120Z, or --ago 10m";
+    private static readonly TimeSpan s_agoMax = TimeSpan.FromDays(3650);
+
+    public static readonly IReadOnlyList<OptionDefinition> Options =
+    [
+        new("at", When, "TIME", "A time: 14:03:07.120 is of the last 24 hours, in UTC; 2026-11-29T14:03:07.120Z, also with another zone.",
+            "none", ""),
+        new("ago", When, "DURATION", "So long ago. 0s: now, with all that was acknowledged.", "none", ""),
+        new("version", When, "V", "The end of a version.", "none", ""),
+        new("address", Where, "HOST:PORT", "A proxy, of whichever shard; or a Unix socket.", "none", ""),
+        .. ProxyAccess.Options(Where),
+        Report.Json(Where),
+    ];
+
+    /// <summary>The instant, as DPR.ASOF has it; null: an error was added.</summary>
+    public static string[]? ReadInstant(OptionLayer texts, DateTimeOffset now, List<OptionError> errors)
+    {
+        string? at = texts.One("at", errors), ago = texts.One("ago", errors), version = texts.One("version", errors);
+        if (new[] { at, ago, version }.Count(t => t is not null) != 1)
+        {
+            errors.Add(new OptionError("the instant is named by one of --at, --ago and --version", Origin, TimeForm));
+            return null;
+        }
+        if (version is not null)
+        {
+            if (long.TryParse(version, NumberStyles.None, CultureInfo.InvariantCulture, out long number))
+            {
+                return ["VERSION", Text(number)];
+            }
+            errors.Add(new OptionError($"--version \"{version}\" is no number", Origin, "slogger status shows the newest"));
+            return null;
+        }
+        if (ago is not null)
+        {
+            if (OptionText.Duration(TimeSpan.Zero, s_agoMax)(ago, out TimeSpan span, out string problem))
+            {
+                return ["AGO", Text((long)span.TotalMilliseconds)];
+            }
+            errors.Add(new OptionError($"--ago \"{ago}\" {problem}", Origin, "write --ago 10m"));
+            return null;
+        }
+        if (TimeOf(at!, now) is { } time) { return ["TIME", Text(time.ToUnixTimeMilliseconds())]; }
+        errors.Add(new OptionError($"--at \"{at}\" is no time", Origin, TimeForm));
+        return null;
+    }
+
+    private static DateTimeOffset? TimeOf(string text, DateTimeOffset now)
+    {
+        if (TimeOnly.TryParse(text, CultureInfo.InvariantCulture, out TimeOnly ofDay))
+        {
+            var today = new DateTimeOffset(DateOnly.FromDateTime(now.UtcDateTime).ToDateTime(ofDay), TimeSpan.Zero);
+            return today <= now ? today : today.AddDays(-1);
+        }
+        return DateTimeOffset.TryParse(text, CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out DateTimeOffset time) ? time
+            : null;
+    }
+
+    /// <summary>Opens the past that the options name, and does something with it.</summary>
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host, List<OptionError> errors,
+        Func<PastCluster, Task<Report>> use)
+    {
+        string[]? instant = ReadInstant(texts, DateTimeOffset.UtcNow, errors);
+        ProxyAccess? access = ProxyAccess.Read(texts, texts.One("address", errors), errors);
+        if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
+        if (access!.Find(host) is { } failure) { return failure; }
+        try
+        {
+            await using PastCluster past = await PastCluster.OpenAsync(access, instant!).ConfigureAwait(false);
+            (await use(past).ConfigureAwait(false)).Write(host, texts.Values.ContainsKey(Report.Option));
+            return CommandResult.Done;
+        }
+        catch (ProxyUnreachableException e)
+        {
+            return CommandResult.Failed(e.Message + access.Found, e.Remedy);
+        }
+    }
+
+    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+}

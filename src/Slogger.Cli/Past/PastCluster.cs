@@ -1,0 +1,109 @@
+// The past of a whole cluster: one version at all its shards, and reads that find the shard of their key.
+using System.Globalization;
+using Slogger.Cli.Access;
+using Slogger.Resp;
+
+namespace Slogger.Cli.Past;
+
+/// <summary>Connections to the shards of a cluster. One question at a time.</summary>
+internal sealed class PastCluster : IAsyncDisposable
+{
+    private const string Command = "DPR.ASOF", Moved = "MOVED ";
+    private readonly ProxyAccess _access;
+    private readonly Dictionary<string, ProxyConnection> _shards = [];
+    private ProxyConnection _current;
+
+    private PastCluster(ProxyAccess access, ProxyConnection first)
+    {
+        _access = access;
+        _shards.Add(access.Address!.ToString(), _current = first);
+    }
+
+    /// <summary>The version at whose end all reads are.</summary>
+    public long Version { get; private set; }
+
+    /// <summary>When that was.</summary>
+    public DateTimeOffset Time { get; private set; }
+
+    /// <summary>Connects, and finds one version that all shards have closed and kept.</summary>
+    /// <param name="access">One of its proxies.</param>
+    /// <param name="instant">The instant, as DPR.ASOF has it.</param>
+    /// <exception cref="ProxyUnreachableException">A shard could not be asked, or does not have it; the text says which.</exception>
+    public static async Task<PastCluster> OpenAsync(ProxyAccess access, params string[] instant)
+    {
+        var cluster = new PastCluster(access, await ProxyConnection.OpenAsync(access).ConfigureAwait(false));
+        try
+        {
+            await cluster.FindAsync(instant).ConfigureAwait(false);
+            return cluster;
+        }
+        catch
+        {
+            await cluster.DisposeAsync().ConfigureAwait(false);
+            throw;
+        }
+    }
+
+    /// <summary>Runs a read as of the version, at the shard that has its keys.</summary>
+    /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
+    public async Task<ProxyReply> ReadAsync(params string[] words)
+    {
+        string[] asked = [Command, "VERSION", Version.ToString(CultureInfo.InvariantCulture), .. words];
+        ProxyReply reply = await _current.CallAsync(asked).ConfigureAwait(false);
+        if (reply.IsError && reply.Text.StartsWith(Moved, StringComparison.Ordinal))
+        {
+            _current = await ShardAsync(reply.Text.Split(' ')[^1]).ConfigureAwait(false);
+            reply = await _current.CallAsync(asked).ConfigureAwait(false);
+        }
+        return reply.IsError ? throw Refused(reply) : reply;
+    }
+
+    public async ValueTask DisposeAsync()
+    {
+        foreach (ProxyConnection shard in _shards.Values) { await shard.DisposeAsync().ConfigureAwait(false); }
+    }
+
+    // A shard may not have closed a version by itself, and then gives one below. It falls with each question, and so ends.
+    private async Task FindAsync(string[] instant)
+    {
+        string[] addresses = await AddressesAsync().ConfigureAwait(false);
+        for (bool isCommon = false; !isCommon; instant = ["VERSION", Version.ToString(CultureInfo.InvariantCulture)])
+        {
+            long asked = Version;
+            isCommon = asked > 0 || addresses.Length == 1;
+            foreach (string address in addresses)
+            {
+                ProxyConnection shard = await ShardAsync(address).ConfigureAwait(false);
+                ProxyReply reply = await shard.CallAsync([Command, .. instant]).ConfigureAwait(false);
+                if (reply.IsError) { throw Refused(reply, addresses.Length > 1 ? $"{address}: " : ""); }
+                (Version, Time) = (reply.Items[1].Number, DateTimeOffset.FromUnixTimeMilliseconds(reply.Items[2].Number / 1000));
+                isCommon &= Version == asked || addresses.Length == 1;
+                // Of a time each shard would take its own clock's.
+                if (Version != asked && addresses.Length > 1) { break; }
+            }
+        }
+    }
+
+    private static ProxyUnreachableException Refused(ProxyReply reply, string who = "") =>
+        new(who + reply.Text.Replace("ERR SLOGGER ", "", StringComparison.Ordinal), "");
+
+    private async Task<string[]> AddressesAsync()
+    {
+        ProxyReply slots = await _current.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false);
+        // A shard alone has no cluster.
+        string[] masters = slots.IsError ? []
+            : [.. slots.Items.Select(r => $"{r.Items[2].Items[0].Text}:{r.Items[2].Items[1].Text}").Distinct()];
+        return masters.Length > 0 ? masters : [_access.Address!.ToString()];
+    }
+
+    private async Task<ProxyConnection> ShardAsync(string address)
+    {
+        if (_shards.TryGetValue(address, out ProxyConnection? known)) { return known; }
+        if (!ListenAddress.TryParse(address, out ListenAddress? parsed, out _))
+        {
+            throw new ProxyUnreachableException($"{_access.Address} names a shard at \"{address}\", which is no address",
+                "look at --announce of that shard's proxy");
+        }
+        return _shards[address] = await ProxyConnection.OpenAsync(_access.To(parsed)).ConfigureAwait(false);
+    }
+}

@@ -1,0 +1,41 @@
+// What the front end needs of whoever reads the past.
+namespace Slogger.FrontEnd;
+
+/// <summary>How an instant is named.</summary>
+internal enum InstantBy
+{
+    /// <summary>By the version at whose end it is.</summary>
+    Version,
+
+    /// <summary>By a time, in milliseconds since the Unix epoch.</summary>
+    Time,
+
+    /// <summary>By how long ago it was, in milliseconds.</summary>
+    Ago,
+}
+
+/// <summary>An instant, as it is asked for.</summary>
+/// <param name="By">How it is named.</param>
+/// <param name="Number">The number that goes with that.</param>
+internal readonly record struct Instant(InstantBy By, long Number);
+
+/// <summary>A command that reads the past.</summary>
+/// <param name="At">The instant.</param>
+/// <param name="User">Who asks: a user of the store's.</param>
+/// <param name="Database">The database that is selected.</param>
+/// <param name="Protocol">Of the reply: 2 or 3.</param>
+/// <param name="Words">The command.</param>
+/// <param name="Keys">Its keys.</param>
+internal sealed record PastRead(Instant At, string User, int Database, int Protocol, IReadOnlyList<byte[]> Words,
+    IReadOnlyList<byte[]> Keys);
+
+/// <summary>Reads a shard's past. Any thread.</summary>
+internal interface IPastReads
+{
+    /// <summary>Which version an instant is: a reply with world-line, version, and its end in microseconds since the Unix epoch; or an
+    /// error.</summary>
+    Task<byte[]> FindAsync(Instant at);
+
+    /// <summary>What a command would have read: its reply, or an error.</summary>
+    Task<byte[]> ReadAsync(PastRead read);
+}

@@ -1,0 +1,76 @@
+// DPR.ASOF: what an instant of the past was, and what a command would have read then. See docs/reference/dpr-commands.md.
+//
+//   DPR.ASOF VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]
+//
+// The live store is only asked whether the client may ask. The answer comes from elsewhere, and rests on nothing that is not committed: it
+// waits for no lease.
+using System.Text;
+using Slogger.Resp;
+
+namespace Slogger.FrontEnd;
+
+/// <summary>The handler of DPR.ASOF.</summary>
+internal static class PastCommand
+{
+    public const string Name = "DPR.ASOF";
+
+    private const int FirstWord = 3;
+    private const string Form = $"{Name} VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]";
+
+    public static bool Handle(Client client)
+    {
+        if (client.Loop.Shard.Past is not { } past)
+        {
+            return client.RefuseCommand($"ERR SLOGGER {Name} needs --commit log, and a Redis as the store");
+        }
+        if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand($"ERR SLOGGER {Name} cannot be queued in a transaction"); }
+        if (InstantOf(client) is not { } at) { return client.RefuseCommand($"ERR SLOGGER it is {Form}"); }
+        if (client.ArgumentCount == FirstWord) { return Ask(client, () => past.FindAsync(at)); }
+        // Which commands the store has is known when a connection to it is.
+        if (client.Route(needsDedicated: false) is null) { return false; }
+        byte[][] words = [.. Enumerable.Range(FirstWord, client.ArgumentCount - FirstWord).Select(i => client.Argument(i).ToArray())];
+        if (KeysOf(client, words, out string? refusal) is not { } keys) { return client.RefuseCommand(refusal!); }
+        if (client.Loop.Slots is not null && client.Slots.IsServed(keys) is { } done) { return done; }
+        var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys);
+        return Ask(client, () => past.ReadAsync(read));
+    }
+
+    private static Instant? InstantOf(Client client)
+    {
+        if (client.ArgumentCount < FirstWord || !client.ArgumentNumber(2, out long number) || number < 0) { return null; }
+        return client.ArgumentIs(1, "VERSION"u8) ? new(InstantBy.Version, number)
+            : client.ArgumentIs(1, "TIME"u8) ? new(InstantBy.Time, number)
+            : client.ArgumentIs(1, "AGO"u8) ? new(InstantBy.Ago, number) : null;
+    }
+
+    // The keys of a command that only reads them; null: it does not.
+    private static List<byte[]>? KeysOf(Client client, byte[][] words, out string? refusal)
+    {
+        string name = Encoding.Latin1.GetString(words[0]).ReplaceLineEndings(" ").ToUpperInvariant();
+        KeyFinder finder = client.Loop.Slots?.Keys ?? client.Loop.Catalog.Keys;
+        refusal = finder.Count == 0 ? "ERR SLOGGER the store has not said yet which commands it has: try again"
+            : !finder.Knows(words[0]) ? $"ERR SLOGGER the store has no command '{name}'"
+            : !finder.IsRead(name) ? $"READONLY SLOGGER '{name}' may change data, or is not about data: the past is only read"
+            : words.Any(w => Ascii.EqualsIgnoreCase(w, "BLOCK"u8)) && name is "XREAD" ? "ERR SLOGGER nothing can be waited for in the past"
+            : null;
+        if (refusal is not null) { return null; }
+        var writer = new RequestWriter();
+        writer.Begin(words.Length);
+        foreach (byte[] word in words) { writer.Add(word); }
+        if (!finder.TryFind(writer.Written, writer.Arguments, out KeyPlaces places) || places.Total == 0)
+        {
+            refusal = $"ERR SLOGGER '{name}' names no key here: the past is read by keys that are named";
+            return null;
+        }
+        return [.. Enumerable.Range(0, places.Total).Select(i => words[places[i]])];
+    }
+
+    private static bool Ask(Client client, Func<Task<byte[]>> ask) => CommitCommands.Probe(client, c =>
+    {
+        c.Wait(Waiting.Reply);
+        Task.Run(ask).ContinueWith(asked => c.Loop.Post(() =>
+        {
+            if (!c.IsClosed && c.AwaitsReply) { c.Answer(asked.Result); }
+        }), TaskScheduler.Default);
+    });
+}

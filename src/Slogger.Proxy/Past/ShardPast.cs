@@ -1,0 +1,296 @@
+// Reads the past of a shard with a version log. An instant is the end of a version that is committed; the checkpoint below it and the log
+// up to it have all values, and a redis-server beside the shard's own (the lens) shows those of the keys that are asked for. The live store
+// is asked for nothing but who may read what.
+//
+// Nothing is made ready before somebody asks. What the last question needed is kept for a minute: the lens with its keys, the index of the
+// checkpoint, and that of the commands on top of it.
+using System.Globalization;
+using System.Text;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Stores;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Past;
+using Slogger.Redis.Rollback;
+using Slogger.Redis.Supervision;
+
+namespace Slogger.Proxy.Past;
+
+/// <summary>Reads the past. Any thread; one question after the other.</summary>
+internal sealed class ShardPast : IPastReads
+{
+    private const string Folder = "past", IndexFile = "checkpoint.idx";
+
+    // 256 MB of keys at a lens, and as much for the index of the commands between two checkpoints.
+    private const string LensMemory = "256mb";
+    private const int CommandsMax = 32 << 20;
+
+    private static readonly string[] s_settings =
+        ["port 0", "save \"\"", "appendonly no", $"maxmemory {LensMemory}", "maxmemory-policy noeviction"];
+
+    private static readonly RollbackLimits s_limits = new() { CommandsMax = 1_000_000 };
+    private static readonly TimeSpan IdleMax = TimeSpan.FromMinutes(1), CommitMax = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan CommitPause = TimeSpan.FromMilliseconds(2);
+
+    private readonly ServeOptions _options;
+    private readonly VersionLog _log;
+    private readonly CheckpointStore _checkpoints;
+    private readonly RedisSupervisorOptions? _server;
+    private readonly SemaphoreSlim _turn = new(1, 1);
+    private readonly CancellationTokenSource _ending = new();
+    private RedisSupervisor? _supervisor;
+    private Lens? _lens;
+    private PastBase? _base;
+    private long _lastUsed;
+    private long _neededFrom = long.MaxValue;
+    private bool _isEnded;
+
+    public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints)
+    {
+        (_options, _log, _checkpoints) = (options, log, checkpoints);
+        _server = options.RedisServerPath is null ? null : SupervisedStore.ServerIn(Folder, options, s_settings);
+    }
+
+    /// <summary>The recorded cut.</summary>
+    public required Func<WorldPoint> Committed { get; init; }
+
+    /// <summary>The cluster's clock grid.</summary>
+    public required Func<VersionGrid> Grid { get; init; }
+
+    /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
+    public required Func<long> NowUs { get; init; }
+
+    /// <summary>Whether keys may have been another shard's before: then its log has them, and not this one's.</summary>
+    public required Func<bool> HaveSlotsMoved { get; init; }
+
+    /// <summary>The live store, which knows who may read what.</summary>
+    public required Func<RedisEndpoint> Live { get; init; }
+
+    /// <summary>The offset from which the log is needed here; <see cref="long.MaxValue"/>: nobody looks.</summary>
+    public long NeededFrom => Volatile.Read(ref _neededFrom);
+
+    /// <inheritdoc />
+    public Task<byte[]> FindAsync(Instant at) => AnswerAsync(async () =>
+    {
+        Boundary end = await EndOfAsync(at).ConfigureAwait(false);
+        return RespText.Integers(end.WorldLine.Number, end.Version.Number, TimeUsOf(end));
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> ReadAsync(PastRead read) => AnswerAsync(async () =>
+    {
+        if (await RefusalAsync(read).ConfigureAwait(false) is { } refusal) { return refusal; }
+        Boundary end = await EndOfAsync(read.At).ConfigureAwait(false);
+        await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
+        try
+        {
+            PastState state = StateAt(end);
+            Lens lens = await LensAsync().ConfigureAwait(false);
+            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, _ending.Token).ConfigureAwait(false);
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    });
+
+    /// <summary>Ends what has not been used for a while; at the first call, what a process before has left behind.</summary>
+    public async Task KeepAsync()
+    {
+        if (_server is null || !await _turn.WaitAsync(0).ConfigureAwait(false)) { return; }
+        try
+        {
+            bool isIdle = Environment.TickCount64 - _lastUsed >= IdleMax.TotalMilliseconds;
+            if (_supervisor is null ? Directory.Exists(_server.Directory) : isIdle) { await CloseAsync().ConfigureAwait(false); }
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    }
+
+    /// <summary>Ends all of it.</summary>
+    public async Task EndAsync()
+    {
+        await _ending.CancelAsync().ConfigureAwait(false);
+        await _turn.WaitAsync().ConfigureAwait(false);
+        _isEnded = true;
+        if (_supervisor is not null) { await CloseAsync().ConfigureAwait(false); }
+        _turn.Release();
+    }
+
+    // ---- Which instant ----
+
+    private async Task<Boundary> EndOfAsync(Instant at)
+    {
+        if (HaveSlotsMoved())
+        {
+            throw new PastException("slots have moved in this cluster, and which shard had a key then is not recorded: the past cannot be "
+                + "read by keys");
+        }
+        long nowUs = NowUs();
+        VersionNumber wanted = at.By switch
+        {
+            InstantBy.Version => new(at.Number),
+            InstantBy.Time => ClosedAt(UsOf(at.Number), nowUs),
+            // What is acknowledged now is in the version that is open.
+            _ when at.Number == 0 => Grid().VersionAt(nowUs),
+            _ => ClosedAt(nowUs - UsOf(at.Number), nowUs),
+        };
+        long waitsUntil = Environment.TickCount64 + (long)CommitMax.TotalMilliseconds;
+        while (Committed().Version < wanted)
+        {
+            if (Environment.TickCount64 > waitsUntil)
+            {
+                throw new PastException(string.Create(CultureInfo.InvariantCulture,
+                    $"version {wanted} is not committed: the newest that is, is {Committed().Version}, of {TimeOf(Committed().Version)}"));
+            }
+            await Task.Delay(CommitPause, _ending.Token).ConfigureAwait(false);
+        }
+        if (_log.BoundaryAtOrBelow(wanted) is { } end && _checkpoints.Latest(_log, end.Offset) is not null) { return end; }
+        throw new PastException(string.Create(CultureInfo.InvariantCulture, $"version {wanted} is not kept: ") + WhatIsKept());
+    }
+
+    private VersionNumber ClosedAt(long timeUs, long nowUs)
+    {
+        VersionGrid grid = Grid();
+        if (timeUs > nowUs)
+        {
+            throw new PastException($"{TextOf(timeUs)} is in the future: by the cluster's clock it is {TextOf(nowUs)}");
+        }
+        VersionNumber closed = grid.VersionAt(timeUs).Previous;
+        return closed >= grid.Stretches[0].FirstVersion ? closed
+            : throw new PastException($"{TextOf(timeUs)} is before the cluster began: that was {TextOf(grid.Stretches[0].StartUs)}");
+    }
+
+    private string WhatIsKept()
+    {
+        if (_checkpoints.All is not [var oldest, ..] || _log.IsEmpty) { return "there is no checkpoint yet that it could be made from"; }
+        foreach (Boundary boundary in _log.Boundaries)
+        {
+            if (boundary.Offset < oldest.Offset) { continue; }
+            return string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {boundary.Version}, of "
+                + $"{TimeOf(boundary.Version)} (--log-budget decides how far)");
+        }
+        return "nothing is kept yet";
+    }
+
+    // All shards end a version at the same time of the grid.
+    private long TimeUsOf(in Boundary end) => Grid().StartOf(end.Version.Next);
+
+    private string TimeOf(VersionNumber version) => TextOf(Grid().StartOf(version.Next));
+
+    private static string TextOf(long timeUs) =>
+        DateTimeOffset.FromUnixTimeMilliseconds(timeUs / 1000).UtcDateTime.ToString(
+            "yyyy-MM-ddTHH:mm:ss.fffZ", CultureInfo.InvariantCulture);
+
+    private static long UsOf(long milliseconds) => milliseconds <= long.MaxValue / 2000 ? milliseconds * 1000
+        : throw new PastException("a time is in milliseconds since 1970");
+
+    // ---- What is read ----
+
+    private PastState StateAt(in Boundary end)
+    {
+        _lastUsed = Environment.TickCount64;
+        if (_checkpoints.Latest(_log, end.Offset) is not { } checkpoint)
+        {
+            throw new PastException($"version {end.Version} is not kept any more: {WhatIsKept()}");
+        }
+        Volatile.Write(ref _neededFrom, checkpoint.Offset);
+        if (_base is not { } known || !known.IsOf(_log, checkpoint))
+        {
+            _base?.Dispose();
+            _base = null;
+            Directory.CreateDirectory(_server!.Directory);
+            _base = PastBase.Make(_log, _checkpoints, checkpoint, Path.Combine(_server.Directory, IndexFile), CommandsMax, _ending.Token);
+        }
+        return _base.At(end.Offset, TimeUsOf(end) / 1000);
+    }
+
+    private async Task<Lens> LensAsync()
+    {
+        ObjectDisposedException.ThrowIf(_isEnded, this);
+        if (_lens is { IsUsable: true } lens && _supervisor is { HasEnded: false }) { return lens; }
+        await CloseLensAsync().ConfigureAwait(false);
+        _supervisor ??= new RedisSupervisor(_server!);
+        if (await _supervisor.StartOrAdoptAsync(_ending.Token).ConfigureAwait(false) is SupervisedStart.Failed failed)
+        {
+            throw new PastException($"the redis-server that shows the past does not start: {failed.Message}");
+        }
+        return _lens = await Lens.OpenAsync(_supervisor.Endpoint, s_limits, _ending.Token).ConfigureAwait(false);
+    }
+
+    private async Task CloseLensAsync()
+    {
+        if (_lens is { } lens) { await lens.DisposeAsync().ConfigureAwait(false); }
+        _lens = null;
+    }
+
+    private async Task CloseAsync()
+    {
+        await CloseLensAsync().ConfigureAwait(false);
+        _base?.Dispose();
+        _base = null;
+        Volatile.Write(ref _neededFrom, long.MaxValue);
+        RedisSupervisor supervisor = _supervisor ?? new RedisSupervisor(_server!);
+        await using (supervisor)
+        {
+            // What a process before has left may run, or not: it is started then, so that there is one thing to be ended.
+            if (_supervisor is null) { await supervisor.StartOrAdoptAsync(CancellationToken.None).ConfigureAwait(false); }
+            await supervisor.KillAsync(CancellationToken.None).ConfigureAwait(false);
+        }
+        _supervisor = null;
+        try
+        {
+            Directory.Delete(_server!.Directory, recursive: true);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // The next call deletes it.
+        }
+    }
+
+    // ---- Who may ----
+
+    // As the live store would answer the same command; null: it may be read.
+    private async Task<byte[]?> RefusalAsync(PastRead read)
+    {
+        if (_server is null)
+        {
+            throw new PastException("the past is shown by a redis-server beside the shard's own, and this process knows no program for it, "
+                + "since its Redis is run by others (--redis): use slogger restore with a copy of the data directory");
+        }
+        return await ReadRights.RefusalAsync(Live(), read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why ? Error(why)
+            : null;
+    }
+
+    // ---- Answers ----
+
+    private static async Task<byte[]> AnswerAsync(Func<Task<byte[]>> answer)
+    {
+        try
+        {
+            return await answer().ConfigureAwait(false);
+        }
+        catch (LogHistoryChangedException)
+        {
+            return Error("ERR SLOGGER the history has just changed, by a recovery or since it was trimmed: try again");
+        }
+        catch (Exception e) when (e is OperationCanceledException or ObjectDisposedException)
+        {
+            return Error("ERR SLOGGER the shard is about to end");
+        }
+        catch (Exception e) when (e is PastException or RedisException or LogException or IOException or UnauthorizedAccessException
+            or ArgumentOutOfRangeException)
+        {
+            return Error($"ERR SLOGGER {e.Message}");
+        }
+    }
+
+    private static byte[] Error(string text) => Encoding.UTF8.GetBytes($"-{text.ReplaceLineEndings(" ")}\r\n");
+}

@@ -1,0 +1,180 @@
+// A Redis of its own in which keys are put as they were at one instant, when somebody names them first. So every command of Redis that
+// reads keys reads the past, and nothing here knows of types.
+//
+// Nothing expires in it: the plan has moved all expiries away (EffectReplay). What had expired by the instant is taken out, as clients
+// would have missed it then. The commands that tell expiries are answered here, with what they would have told then.
+//
+// Memory is bounded by the Redis's own limit. Where that is reached it begins anew with the keys of the one request.
+using System.Buffers;
+using System.Buffers.Text;
+using System.Globalization;
+using System.Text;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Rollback;
+
+namespace Slogger.Redis.Past;
+
+/// <summary>A lens on one instant at a time. One caller at a time.</summary>
+public sealed class Lens : IAsyncDisposable
+{
+    private static readonly TimeSpan AnswerMax = TimeSpan.FromSeconds(30);
+
+    private readonly LensConnection _connection;
+    private readonly RollbackLimits _limits;
+    private readonly HashSet<StoreKey> _keys = [];
+    private PastState? _state;
+    private int _database, _protocol = 2;
+
+    private Lens(LensConnection connection, RollbackLimits limits) => (_connection, _limits) = (connection, limits);
+
+    /// <summary>Opens a lens in an empty Redis that nobody else uses.</summary>
+    /// <param name="endpoint">Where it is.</param>
+    /// <param name="limits">How much the keys of one request may take.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="RedisException">It cannot be reached.</exception>
+    public static async Task<Lens> OpenAsync(RedisEndpoint endpoint, RollbackLimits limits, CancellationToken stop) =>
+        new(await LensConnection.OpenAsync(endpoint, AnswerMax, stop).ConfigureAwait(false), limits);
+
+    /// <summary>Whether its connection can still be used.</summary>
+    public bool IsUsable => !_connection.IsBroken;
+
+    /// <summary>Has a command read some keys as they were.</summary>
+    /// <param name="state">The instant.</param>
+    /// <param name="database">The database that is selected.</param>
+    /// <param name="protocol">Of the reply: 2 or 3.</param>
+    /// <param name="words">The command. It changes nothing, and waits for nothing.</param>
+    /// <param name="keys">The keys that it names.</param>
+    /// <param name="stop">Gives up. The lens cannot be used after that.</param>
+    /// <returns>Redis's reply, as it stands on the wire.</returns>
+    /// <exception cref="PastException">The keys cannot be put as they were; the text says why.</exception>
+    /// <exception cref="RedisException">The lens or the checkpoint cannot be used.</exception>
+    /// <exception cref="IOException">What the values are made of cannot be read.</exception>
+    public async Task<byte[]> ReadAsync(PastState state, int database, int protocol, IReadOnlyList<byte[]> words,
+        IReadOnlyList<byte[]> keys, CancellationToken stop)
+    {
+        ArgumentNullException.ThrowIfNull(words);
+        ArgumentNullException.ThrowIfNull(keys);
+        if (state != _state)
+        {
+            await EmptyAsync(stop).ConfigureAwait(false);
+            _state = state;
+        }
+        StoreKey[] named = [.. keys.Select(k => new StoreKey(database, k))];
+        if (named.Any(k => !_keys.Contains(k)) && !await TryPutAsync(state, named, stop).ConfigureAwait(false))
+        {
+            // Full: of what others have looked at.
+            await EmptyAsync(stop).ConfigureAwait(false);
+            if (!await TryPutAsync(state, named, stop).ConfigureAwait(false))
+            {
+                await EmptyAsync(stop).ConfigureAwait(false);
+                throw new PastException("these keys, and those that they were made from, take more memory than there is for the past");
+            }
+        }
+        return ExpiryCommand.Find(words) is { } expiry ? await expiry.AnswerAsync(this, database, words, state.TimeMs, stop)
+            .ConfigureAwait(false) : await RunAsync(database, protocol, words, stop).ConfigureAwait(false);
+    }
+
+    /// <inheritdoc />
+    public ValueTask DisposeAsync() => _connection.DisposeAsync();
+
+    private async Task<byte[]> RunAsync(int database, int protocol, IReadOnlyList<byte[]> words, CancellationToken stop)
+    {
+        var sent = new ArrayBufferWriter<byte>();
+        int count = 1;
+        if (protocol != _protocol)
+        {
+            EffectReplay.Write(sent, "HELLO"u8.ToArray(), EffectReplay.Number(protocol));
+            count++;
+        }
+        if (database != _database)
+        {
+            EffectReplay.Write(sent, "SELECT"u8.ToArray(), EffectReplay.Number(database));
+            count++;
+        }
+        EffectReplay.Write(sent, [.. words]);
+        (_protocol, _database) = (protocol, database);
+        return (await _connection.ExchangeAsync(sent.WrittenMemory, count, stop).ConfigureAwait(false))[^1];
+    }
+
+    private async Task EmptyAsync(CancellationToken stop)
+    {
+        // Whatever comes of the rest, nothing of another instant is taken for this one's.
+        _state = null;
+        _keys.Clear();
+        await RunAsync(_database, _protocol, ["FLUSHALL"u8.ToArray(), "SYNC"u8.ToArray()], stop).ConfigureAwait(false);
+    }
+
+    // False: there is not enough memory.
+    private async Task<bool> TryPutAsync(PastState state, IReadOnlyCollection<StoreKey> keys, CancellationToken stop)
+    {
+        RollbackPlan plan = new RollbackPlanner(state.Sources, _limits).Make(keys, out string reason)
+            ?? throw new PastException(reason);
+        // Until all of it is there nothing counts as there: a part of the commands may have been refused.
+        _keys.ExceptWith(plan.Keys);
+        _database = -1;
+        foreach (byte[] reply in await _connection.ExchangeAsync(plan.Commands, plan.Count, stop).ConfigureAwait(false))
+        {
+            if (reply[0] != (byte)'-') { continue; }
+            if (reply.AsSpan().StartsWith("-OOM"u8)) { return false; }
+            throw new PastException($"the keys cannot be put as they were: Redis answered {Encoding.UTF8.GetString(reply).TrimEnd()}");
+        }
+        await TakeOutExpiredAsync(plan.Keys, state.TimeMs, stop).ConfigureAwait(false);
+        _keys.UnionWith(plan.Keys);
+        return true;
+    }
+
+    private async Task TakeOutExpiredAsync(IReadOnlyCollection<StoreKey> keys, long timeMs, CancellationToken stop)
+    {
+        StoreKey[] ordered = [.. keys.Order()];
+        List<byte[]> times = await ForEachAsync("PEXPIRETIME", ordered, stop).ConfigureAwait(false);
+        StoreKey[] expired = [.. ordered.Where((_, i) => ExpiryIn(times[i]) is { } time && time <= timeMs)];
+        if (expired.Length > 0) { await ForEachAsync("UNLINK", expired, stop).ConfigureAwait(false); }
+    }
+
+    private async Task<List<byte[]>> ForEachAsync(string command, StoreKey[] keys, CancellationToken stop)
+    {
+        var sent = new ArrayBufferWriter<byte>();
+        byte[] name = Encoding.ASCII.GetBytes(command);
+        var isSelect = new List<bool>();
+        foreach (StoreKey key in keys)
+        {
+            if (key.Database != _database)
+            {
+                EffectReplay.Write(sent, "SELECT"u8.ToArray(), EffectReplay.Number(_database = key.Database));
+                isSelect.Add(true);
+            }
+            EffectReplay.Write(sent, name, key.Name);
+            isSelect.Add(false);
+        }
+        List<byte[]> replies = await _connection.ExchangeAsync(sent.WrittenMemory, isSelect.Count, stop).ConfigureAwait(false);
+        return [.. replies.Where((_, i) => !isSelect[i])];
+    }
+
+    // When the key expired, or was to expire, as clients knew it; null: never, or there is no such key.
+    private static long? ExpiryIn(ReadOnlySpan<byte> reply) =>
+        Utf8Parser.TryParse(reply[1..], out long time, out _) && time >= EffectReplay.ExpiryShiftMs
+            ? time - EffectReplay.ExpiryShiftMs : null;
+
+    /// <summary>TTL and its like: the lens's own answer would be of the moved expiry.</summary>
+    /// <param name="Name">The command.</param>
+    /// <param name="IsRest">Whether it tells what is left, and not when it is over.</param>
+    /// <param name="IsInSeconds">Or else milliseconds.</param>
+    private sealed record ExpiryCommand(string Name, bool IsRest, bool IsInSeconds)
+    {
+        private static readonly ExpiryCommand[] s_all =
+            [new("TTL", true, true), new("PTTL", true, false), new("EXPIRETIME", false, true), new("PEXPIRETIME", false, false)];
+
+        public static ExpiryCommand? Find(IReadOnlyList<byte[]> words) =>
+            words.Count == 2 ? Array.Find(s_all, c => Ascii.EqualsIgnoreCase(words[0], c.Name)) : null;
+
+        public async Task<byte[]> AnswerAsync(Lens lens, int database, IReadOnlyList<byte[]> words, long nowMs, CancellationToken stop)
+        {
+            byte[] reply = await lens.RunAsync(database, lens._protocol, ["PEXPIRETIME"u8.ToArray(), words[1]], stop).ConfigureAwait(false);
+            if (ExpiryIn(reply) is not { } time) { return reply; }
+            long told = IsRest ? Math.Max(0, time - nowMs) : time;
+            // Rounded as Redis does.
+            if (IsInSeconds) { told = (told + 500) / 1000; }
+            return Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $":{told}\r\n"));
+        }
+    }
+}

@@ -1,0 +1,309 @@
+// What DPR.ASOF says of an instant is what clients could read then, whatever was done since: random commands of the whole vocabulary in
+// several databases. And what happens when it cannot be said, when processes die, and when the history changes.
+// SLOGGER_TEST_SEED repeats a run; SLOGGER_TEST_INSTANTS=n makes it longer.
+using System.Globalization;
+using Slogger.Integration.Tests.Chaos;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+using Slogger.Integration.Tests.Workload;
+
+namespace Slogger.Integration.Tests.Past;
+
+public sealed class PastReadTests(ITestOutputHelper output)
+{
+    private const int Databases = 4;
+    private static readonly int s_instants = int.TryParse(
+        Environment.GetEnvironmentVariable("SLOGGER_TEST_INSTANTS"), CultureInfo.InvariantCulture, out int n) ? n : 20;
+
+    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(2);
+
+    private sealed record Seen(int Database, string Key, string Type, string Value, long ExpiresAtMs);
+
+    private sealed record Moment(string Version, IReadOnlyList<Seen> Keys);
+
+    [Fact]
+    public async Task RandomCommands_AnyInstant_IsReadAsItWas()
+    {
+        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
+            ? given : Random.Shared.Next(1_000_000);
+        output.WriteLine($"seed {seed}");
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup
+        {
+            // A checkpoint now and then: most instants are below the newest.
+            Options = ["--checkpoint-every", "1mb", "--log-budget", "64mb"],
+        });
+        await deployment.StartAsync();
+        using RespClient writer = await deployment.ConnectAsync(), reader = await deployment.ConnectAsync();
+        var commands = new RandomCommands(seed);
+        List<Moment> moments = [];
+        var random = new Random(seed);
+        for (int i = 0; i < s_instants; i++)
+        {
+            await WriteAsync(writer, commands, random.Next(30, 400));
+            string version = await VersionNowAsync(reader);
+            moments.Add(new(version, await ReadAllAsync(reader)));
+            // What expires meanwhile was there.
+            await Task.Delay(random.Next(40));
+        }
+        int compared = 0;
+        Dictionary<string, int> refused = [];
+        foreach (Moment moment in moments.OrderBy(_ => random.Next()))
+        {
+            foreach (Seen seen in moment.Keys.OrderBy(_ => random.Next()).Take(15))
+            {
+                string[] at = ["DPR.ASOF", "VERSION", moment.Version];
+                await reader.DoAsync("SELECT", Text(seen.Database));
+                RespValue type = await reader.CallAsync([.. at, "TYPE", seen.Key]);
+                if (type.IsError)
+                {
+                    string why = type.Text.Split("SLOGGER ")[^1];
+                    refused[why] = refused.GetValueOrDefault(why) + 1;
+                    continue;
+                }
+                string value = seen.Type == "none" ? ""
+                    : Canonical(seen.Type, await reader.DoAsync([.. at, .. ReadOf(seen.Type, seen.Key)]));
+                long expires = (await reader.DoAsync([.. at, "PEXPIRETIME", seen.Key])).AsInteger();
+                Assert.Equal(seen, seen with { Type = type.Text, Value = value, ExpiresAtMs = expires });
+                compared++;
+            }
+        }
+        foreach ((string why, int count) in refused) { output.WriteLine($"refused {count}: {why}"); }
+        output.WriteLine($"{compared} compared, {refused.Values.Sum()} refused");
+        // Each names what cannot be repeated key by key.
+        Assert.All(refused.Keys, why => Assert.Matches("since the checkpoint|more than .* on these keys", why));
+        Assert.True(compared > refused.Values.Sum(), "hardly ever answered");
+    }
+
+    [Fact]
+    public async Task Expiry_AsItWas_AlsoWhenTheKeyHasGoneSince()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync();
+        long expires = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + 2500;
+        await client.DoAsync("SET", "short", "x", "PXAT", $"{expires}");
+        await client.DoAsync("SET", "none", "y");
+        string before = await VersionNowAsync(client);
+        await Eventually.AsyncTrue("the key expires", s_limit, async () => (await client.DoAsync("GET", "short")).IsNull);
+        string after = await VersionNowAsync(client);
+        Task<RespValue> At(string version, params string[] read) => client.DoAsync(["DPR.ASOF", "VERSION", version, .. read]);
+
+        Assert.Equal("x", (await At(before, "GET", "short")).Text);
+        Assert.Equal(expires, (await At(before, "PEXPIRETIME", "short")).AsInteger());
+        Assert.InRange((await At(before, "PTTL", "short")).AsInteger(), 1, 2500);
+        Assert.InRange((await At(before, "TTL", "short")).AsInteger(), 1, 3);
+        Assert.Equal(-1, (await At(before, "TTL", "none")).AsInteger());
+        Assert.Equal(-2, (await At(before, "TTL", "missing")).AsInteger());
+        Assert.True((await At(after, "GET", "short")).IsNull);
+        Assert.Equal(1, (await At(after, "EXISTS", "short", "none")).AsInteger());
+    }
+
+    [Fact]
+    public async Task Instant_ByTimeAndAgo_IsTheVersionThatHadEnded()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync();
+        List<(long Ms, int Value)> written = [];
+        for (int i = 0; i < 10; i++)
+        {
+            await client.DoAsync("SET", "k", $"{i}");
+            await Task.Delay(60);
+            written.Add((DateTimeOffset.UtcNow.ToUnixTimeMilliseconds(), i));
+            await Task.Delay(60);
+        }
+        foreach ((long ms, int value) in written)
+        {
+            Assert.Equal($"{value}", (await client.DoAsync("DPR.ASOF", "TIME", $"{ms}", "GET", "k")).Text);
+            long ago = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() - ms;
+            Assert.Equal($"{value}", (await client.DoAsync("DPR.ASOF", "AGO", $"{ago}", "GET", "k")).Text);
+            RespValue found = await client.DoAsync("DPR.ASOF", "TIME", $"{ms}");
+            // It ended at or before that time, and not long before.
+            Assert.InRange(found.Items[2].AsInteger() / 1000, ms - 50, ms);
+        }
+        // What has been acknowledged is in an instant that is asked for afterwards.
+        for (int i = 0; i < 50; i++)
+        {
+            await client.DoAsync("SET", "k", $"now {i}");
+            Assert.Equal($"now {i}", (await client.DoAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
+        }
+    }
+
+    [Theory]
+    [InlineData("it is DPR.ASOF VERSION", "DPR.ASOF")]
+    [InlineData("it is DPR.ASOF VERSION", "DPR.ASOF", "AGO", "soon")]
+    [InlineData("it is DPR.ASOF VERSION", "DPR.ASOF", "AGO", "-1", "GET", "k")]
+    [InlineData("it is DPR.ASOF VERSION", "DPR.ASOF", "SINCE", "1", "GET", "k")]
+    [InlineData("has no command 'NOPE'", "DPR.ASOF", "AGO", "0", "NOPE", "k")]
+    [InlineData("'SET' may change data", "DPR.ASOF", "AGO", "0", "SET", "k", "v")]
+    [InlineData("'GETEX' may change data", "DPR.ASOF", "AGO", "0", "GETEX", "k", "PERSIST")]
+    [InlineData("'KEYS' names no key", "DPR.ASOF", "AGO", "0", "KEYS", "*")]
+    [InlineData("nothing can be waited for", "DPR.ASOF", "AGO", "0", "XREAD", "BLOCK", "0", "STREAMS", "k", "$")]
+    [InlineData("is in the future", "DPR.ASOF", "TIME", "99999999999999", "GET", "k")]
+    [InlineData("is before the cluster began", "DPR.ASOF", "TIME", "1000", "GET", "k")]
+    [InlineData("a time is in milliseconds", "DPR.ASOF", "TIME", "9223372036854775807", "GET", "k")]
+    [InlineData("is not kept", "DPR.ASOF", "VERSION", "0", "GET", "k")]
+    public async Task BadQuestion_IsRefusedByName_AndTheConnectionGoesOn(string why, params string[] question)
+    {
+        ProxyDeployment deployment = await Shared.Value;
+        using RespClient client = await deployment.ConnectAsync();
+        RespValue refusal = await client.CallAsync(question);
+        Assert.True(refusal.IsError, refusal.Compact);
+        Assert.Contains(why, refusal.Text);
+        Assert.Equal("PONG", (await client.DoAsync("PING")).Text);
+    }
+
+    [Fact]
+    public async Task User_MayReadOfThePast_WhatItMayReadNow()
+    {
+        ProxyDeployment deployment = await Shared.Value;
+        using RespClient admin = await deployment.ConnectAsync(), user = await deployment.ConnectAsync();
+        await admin.DoAsync("MSET", "mine:1", "a", "yours:1", "b");
+        await admin.DoAsync("ACL", "SETUSER", "reader", "on", ">secret", "~mine:*", "+@read", "-strlen", "+ping");
+        await user.DoAsync("AUTH", "reader", "secret");
+        Assert.Equal("a", (await user.DoAsync("DPR.ASOF", "AGO", "0", "GET", "mine:1")).Text);
+        RespValue refused = await user.CallAsync("DPR.ASOF", "AGO", "0", "GET", "yours:1");
+        Assert.True(refused.IsError);
+        Assert.StartsWith("NOPERM", refused.Text);
+        Assert.StartsWith("NOPERM", (await user.CallAsync("DPR.ASOF", "AGO", "0", "STRLEN", "mine:1")).Text);
+    }
+
+    [Fact]
+    public async Task RedisRunByOthers_ThePastIsRefusedByName()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync();
+        Assert.Contains("knows no program for it", (await client.CallAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
+        // Which version it would be is known all the same.
+        Assert.Equal(3, (await client.DoAsync("DPR.ASOF", "AGO", "0")).Items.Count);
+    }
+
+    // Its lens runs on, and is ended by the next proxy; the past is there again.
+    [Fact]
+    public async Task Proxy_Killed_ThePastIsThereAgain()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        string version;
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            await client.DoAsync("SET", "k", "then");
+            version = await VersionNowAsync(client);
+            Assert.Equal("then", (await client.DoAsync("DPR.ASOF", "VERSION", version, "GET", "k")).Text);
+            await client.DoAsync("SET", "k", "later");
+        }
+        string folder = Path.Combine(deployment.DataDirectory, "past");
+        Assert.True(Directory.Exists(folder));
+        deployment.Proxy.KillHard();
+        await deployment.StartProxyAsync();
+        await Eventually.AsyncTrue("what the killed proxy has left is ended", s_limit, () => Task.FromResult(!Directory.Exists(folder)));
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            Assert.Equal("then", (await client.DoAsync("DPR.ASOF", "VERSION", version, "GET", "k")).Text);
+        }
+        await deployment.Proxy.TerminateAsync();
+        Assert.False(Directory.Exists(folder));
+    }
+
+    [Fact]
+    public async Task Recovery_WhatItTookBack_IsNotThePast()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        string version;
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            await client.DoAsync("SET", "k", "committed");
+            version = await VersionNowAsync(client);
+            Assert.Equal("committed", (await client.DoAsync("DPR.ASOF", "VERSION", version, "GET", "k")).Text);
+            for (int i = 0; i < 200; i++) { await client.DoAsync("SET", "k", $"{i}"); }
+        }
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            string survived = (await client.DoAsync("GET", "k")).Text;
+            Assert.Equal("committed", (await client.DoAsync("DPR.ASOF", "VERSION", version, "GET", "k")).Text);
+            Assert.Equal(survived, (await client.DoAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
+            await client.DoAsync("SET", "k", "afterwards");
+            Assert.Equal("afterwards", (await client.DoAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
+            Assert.Equal("committed", (await client.DoAsync("DPR.ASOF", "VERSION", version, "GET", "k")).Text);
+        }
+    }
+
+    // ---- One proxy for what changes nothing ----
+
+    private static readonly Lazy<Task<ProxyDeployment>> Shared = new(async () =>
+    {
+        var deployment = new ProxyDeployment(new Workspace(), new ProxySetup());
+        await deployment.StartAsync();
+        return deployment;
+    });
+
+    // ---- What a store shows ----
+
+    private static async Task<string> VersionNowAsync(RespClient client) =>
+        Text((await client.DoAsync("DPR.ASOF", "AGO", "0")).Items[1].AsInteger());
+
+    private static async Task WriteAsync(RespClient client, RandomCommands commands, int count)
+    {
+        for (int i = 0; i < count; i++)
+        {
+            foreach (string[] command in commands.Next())
+            {
+                // What is not confined to keys is refused by name until the next checkpoint: then there is little to compare.
+                if (command[0] is "SWAPDB" or "FLUSHALL" or "FLUSHDB" or "FUNCTION" or "FCALL") { continue; }
+                await client.CallAsync(command);
+            }
+        }
+        await client.CallAsync("DISCARD");
+    }
+
+    private static async Task<List<Seen>> ReadAllAsync(RespClient client)
+    {
+        List<Seen> all = [];
+        for (int database = 0; database < Databases; database++)
+        {
+            await client.DoAsync("SELECT", Text(database));
+            string[] keys = [.. (await client.DoAsync("KEYS", "*")).Items.Select(k => k.Text), "missing"];
+            foreach (string key in keys)
+            {
+                long expires = (await client.DoAsync("PEXPIRETIME", key)).AsInteger();
+                string type = (await client.DoAsync("TYPE", key)).Text;
+                string value = type == "none" ? "" : Canonical(type, await client.DoAsync(ReadOf(type, key)));
+                // One that is about to expire may have, between this look and the end of the version.
+                bool isFleeting = expires >= 0 && expires < DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + 500;
+                if (!isFleeting && (type != "none" || key == "missing")) { all.Add(new(database, key, type, value, expires)); }
+            }
+        }
+        return all;
+    }
+
+    private static string[] ReadOf(string type, string key) => type switch
+    {
+        "string" => ["GET", key],
+        "list" => ["LRANGE", key, "0", "-1"],
+        "set" => ["SMEMBERS", key],
+        "hash" => ["HGETALL", key],
+        "zset" => ["ZRANGE", key, "0", "-1", "WITHSCORES"],
+        "stream" => ["XRANGE", key, "-", "+"],
+        _ => throw new ArgumentOutOfRangeException(nameof(type), type, "no type of Redis"),
+    };
+
+    // Of what has no order, in one.
+    private static string Canonical(string type, RespValue value) => type switch
+    {
+        "set" => string.Join(' ', value.Items.Select(i => i.Compact).Order(StringComparer.Ordinal)),
+        "hash" => string.Join(' ', value.Items.Chunk(2).Select(p => $"{p[0].Compact}={p[1].Compact}").Order(StringComparer.Ordinal)),
+        _ => value.Compact,
+    };
+
+    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+}
