@@ -57,7 +57,8 @@ internal sealed class PastBase : IDisposable
     public PastState At(long offset, long timeMs)
     {
         _tail.ReadTo(_history, offset);
-        return new(new RollbackSources(_index, _offset, _tail, _history, offset), timeMs);
+        long? emptied = _tail.EmptiedAt(_offset, offset);
+        return new(new RollbackSources(emptied is null ? _index : null, emptied + 1 ?? _offset, _tail, _history, offset), timeMs);
     }
 
     public void Dispose()

@@ -11,12 +11,12 @@ using Slogger.Redis.Rdb;
 namespace Slogger.Redis.Rollback;
 
 /// <summary>From what the values at a boundary are made.</summary>
-/// <param name="Index">The index of a checkpoint at or below the boundary.</param>
-/// <param name="BaseOffset">The checkpoint's offset.</param>
+/// <param name="Index">The index of a checkpoint at or below the boundary; null: there was no key.</param>
+/// <param name="BaseOffset">The offset of that.</param>
 /// <param name="Tail">The log's commands from there on, read as far as the boundary at least.</param>
 /// <param name="History">The log's bytes.</param>
 /// <param name="BranchOffset">The boundary's offset.</param>
-public sealed record RollbackSources(CheckpointIndex Index, long BaseOffset, TailIndex Tail, IHistorySource History, long BranchOffset);
+public sealed record RollbackSources(CheckpointIndex? Index, long BaseOffset, TailIndex Tail, IHistorySource History, long BranchOffset);
 
 /// <summary>How much a rollback in place may take.</summary>
 public sealed record RollbackLimits
@@ -207,7 +207,7 @@ public sealed class RollbackPlanner
     {
         Select(key.Database);
         _count++;
-        if (_sources.Index.Find(key) is not { } entry)
+        if (_sources.Index is not { } index || index.Find(key) is not { } entry)
         {
             EffectReplay.Write(_output, "UNLINK"u8.ToArray(), key.Name);
             return null;
@@ -215,7 +215,7 @@ public sealed class RollbackPlanner
         if (!EffectReplay.IsMovable(entry.ExpiresAtMs)) { return "a key with an expiry out of the ordinary"; }
         if (_output.WrittenCount + entry.End - entry.ValueStart > _limits.SentBytesMax) { return TooMuch; }
         byte[] expiry = EffectReplay.Number(entry.ExpiresAtMs == 0 ? 0 : entry.ExpiresAtMs + EffectReplay.ExpiryShiftMs);
-        EffectReplay.Write(_output, "RESTORE"u8.ToArray(), key.Name, expiry, _sources.Index.PayloadOf(entry), "REPLACE"u8.ToArray(),
+        EffectReplay.Write(_output, "RESTORE"u8.ToArray(), key.Name, expiry, index.PayloadOf(entry), "REPLACE"u8.ToArray(),
             "ABSTTL"u8.ToArray());
         return null;
     }

@@ -147,6 +147,18 @@ public sealed class TailIndex
         }
     }
 
+    /// <summary>Where the last FLUSHALL between two offsets begins, if all that follows it is confined to keys: behind it nothing before
+    /// matters. Null: there is none.</summary>
+    public long? EmptiedAt(long from, long to)
+    {
+        lock (_lock)
+        {
+            int last = _unconfined.FindLastIndex(u => u.Offset >= from && u.Offset < to);
+            return last >= 0 && _unconfined[last].Name.Equals("FLUSHALL", StringComparison.OrdinalIgnoreCase) ? _unconfined[last].Offset
+                : null;
+        }
+    }
+
     /// <summary>Finds the commands between two offsets that may name keys with these hashes.</summary>
     /// <param name="hashes">The upper halves of the keys' hashes.</param>
     /// <param name="from">The first offset.</param>

@@ -132,6 +132,29 @@ public sealed class PastReadTests(ITestOutputHelper output)
         }
     }
 
+    // Long before the next checkpoint.
+    [Fact]
+    public async Task FlushAll_BeforeAndBehindIt_KeysAreAsTheyWere()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync();
+        await client.DoAsync("MSET", "a", "1", "b", "1");
+        string before = await VersionNowAsync(client);
+        await client.DoAsync("SET", "a", "2");
+        await client.DoAsync("FLUSHALL");
+        string empty = await VersionNowAsync(client);
+        await client.DoAsync("APPEND", "b", "3");
+        string after = await VersionNowAsync(client);
+        foreach ((string version, string state) in ((string, string)[])
+            [(after, "[_ $3]"), (before, "[$1 $1]"), (empty, "[_ _]"), (after, "[_ $3]")])
+        {
+            RespValue read = await client.DoAsync("DPR.ASOF", "VERSION", version, "MGET", "a", "b");
+            Assert.Equal(state, $"[{string.Join(' ', read.Items.Select(i => i.IsNull ? "_" : i.Compact))}]");
+        }
+    }
+
     [Theory]
     [InlineData("it is DPR.ASOF VERSION", "DPR.ASOF")]
     [InlineData("it is DPR.ASOF VERSION", "DPR.ASOF", "AGO", "soon")]

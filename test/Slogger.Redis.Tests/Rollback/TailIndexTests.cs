@@ -58,6 +58,9 @@ public sealed class TailIndexTests
         Assert.Equal("FLUSHALL", tail.NotConfined(0, bytes.Length));
         Assert.Null(tail.NotConfined(0, before.Length));
         Assert.Null(tail.NotConfined(before.Length + flush.Length, bytes.Length));
+        Assert.Equal(before.Length, tail.EmptiedAt(0, bytes.Length));
+        Assert.Null(tail.EmptiedAt(0, before.Length));
+        Assert.Null(tail.EmptiedAt(before.Length + 1, bytes.Length));
     }
 
     [Fact]
