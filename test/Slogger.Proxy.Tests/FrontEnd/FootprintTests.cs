@@ -40,20 +40,21 @@ public sealed class FootprintTests(BothTransports servers, ITestOutputHelper out
         using var loop = new OwnLoop(servers.Redis);
         var clients = Enumerable.Range(0, 20).Select(_ => loop.Connect()).ToList();
         byte[] bytes = RespConnection.Request("INCR", "n");
-        long allocated = 0;
+        // What the loop does once a second may fall into a round, and all the more on a busy machine; what each request does into all.
+        long least = long.MaxValue;
         for (int round = 0; round < 4; round++)
         {
-            allocated = loop.AllocatedBy(() =>
+            least = Math.Min(least, loop.AllocatedBy(() =>
             {
                 for (int i = 0; i < 200; i++)
                 {
                     clients.ForEach(c => c.SendRaw(bytes));
                     clients.ForEach(c => c.Read());
                 }
-            });
+            }));
         }
         clients.ForEach(c => c.Dispose());
-        Assert.Equal(0, allocated);
+        Assert.Equal(0, least);
     }
 
     [Theory]
