@@ -19,11 +19,7 @@ internal static class CommitCommands
     {
         string name = Encoding.ASCII.GetString(client.Argument(0)).ToUpperInvariant();
         if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand($"ERR SLOGGER {name} cannot be queued in a transaction"); }
-        if (client.Dedicated is { IsSubscribed: true } && client.Protocol == 2)
-        {
-            return client.RefuseCommand($"ERR Can't execute '{name.ToLowerInvariant()}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
-                + "QUIT / RESET are allowed in this context");
-        }
+        if (WhileSubscribed(client, name) is { } refusal) { return client.RefuseCommand(refusal); }
         bool ofShards = name == "DPR.CUT" && client.ArgumentCount == 2 && client.ArgumentIs(1, "SHARDS"u8);
         bool ofBackup = name == "DPR.WAIT" && client.ArgumentCount == 4 && client.ArgumentIs(3, "BACKUP"u8);
         int arguments = name switch
@@ -50,6 +46,11 @@ internal static class CommitCommands
             _ => Question(client, AnswerCommitted),
         };
     }
+
+    /// <summary>Why a connection that is subscribed, in RESP2, may not send a command; null: it is not.</summary>
+    public static string? WhileSubscribed(Client client, string name) => client.Dedicated is { IsSubscribed: true } && client.Protocol == 2
+        ? $"ERR Can't execute '{name.ToLowerInvariant()}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+            + "context" : null;
 
     /// <summary>Asks Redis whether the client may ask, and then answers.</summary>
     public static bool Question(Client client, Action<Client> answer)

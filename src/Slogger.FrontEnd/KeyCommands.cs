@@ -76,9 +76,7 @@ internal static class KeyCommands
         {
             return $"ERR SLOGGER {form.Name} needs the reply that CLIENT REPLY has switched off";
         }
-        return client.Dedicated is { IsSubscribed: true } && client.Protocol == 2
-            ? $"ERR Can't execute '{form.Name.ToLowerInvariant()}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "
-                + "allowed in this context" : null;
+        return CommitCommands.WhileSubscribed(client, form.Name);
     }
 
     // ---- Without a condition ----

@@ -24,6 +24,7 @@ internal static class PastCommand
             return client.RefuseCommand($"ERR SLOGGER {Name} needs --commit log, and a Redis as the store");
         }
         if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand($"ERR SLOGGER {Name} cannot be queued in a transaction"); }
+        if (CommitCommands.WhileSubscribed(client, Name) is { } subscribed) { return client.RefuseCommand(subscribed); }
         if (InstantOf(client) is not { } at) { return client.RefuseCommand($"ERR SLOGGER it is {Form}"); }
         if (client.ArgumentCount == FirstWord) { return Ask(client, () => past.FindAsync(at)); }
         // Which commands the store has is known when a connection to it is.

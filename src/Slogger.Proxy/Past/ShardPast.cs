@@ -46,6 +46,8 @@ internal sealed class ShardPast : IPastReads
     private RedisSupervisor? _supervisor;
     private Lens? _lens;
     private PastBase? _base;
+    private Task _keeping = Task.CompletedTask;
+    private volatile bool _isCleared;           // of what a process before has left behind
     private long _lastUsed;
     private long _neededFrom = long.MaxValue;
     private bool _isEnded;
@@ -99,14 +101,28 @@ internal sealed class ShardPast : IPastReads
         }
     });
 
-    /// <summary>Ends what has not been used for a while; at the first call, what a process before has left behind.</summary>
-    public async Task KeepAsync()
+    /// <summary>Ends what has not been used for a while; at the first call, what a process before has left behind. That is not waited for.
+    /// The control task.</summary>
+    public void Keep()
     {
-        if (_server is null || !await _turn.WaitAsync(0).ConfigureAwait(false)) { return; }
+        bool isDue = !_isCleared || (_supervisor is not null && IsIdle);
+        if (isDue && _server is not null && _keeping.IsCompleted) { _keeping = Task.Run(KeepAsync); }
+    }
+
+    private bool IsIdle => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= IdleMax.TotalMilliseconds;
+
+    private async Task KeepAsync()
+    {
+        await _turn.WaitAsync().ConfigureAwait(false);
         try
         {
-            bool isIdle = Environment.TickCount64 - _lastUsed >= IdleMax.TotalMilliseconds;
-            if (_supervisor is null ? Directory.Exists(_server.Directory) : isIdle) { await CloseAsync().ConfigureAwait(false); }
+            bool isLeft = !_isCleared && _supervisor is null && Directory.Exists(_server!.Directory);
+            _isCleared = true;
+            if (isLeft || (_supervisor is not null && IsIdle)) { await CloseAsync().ConfigureAwait(false); }
+        }
+        catch (Exception e) when (e is RedisException or IOException or UnauthorizedAccessException)
+        {
+            // Whoever asks next finds it, and begins anew.
         }
         finally
         {
@@ -196,7 +212,7 @@ internal sealed class ShardPast : IPastReads
 
     private PastState StateAt(in Boundary end)
     {
-        _lastUsed = Environment.TickCount64;
+        Volatile.Write(ref _lastUsed, Environment.TickCount64);
         if (_checkpoints.Latest(_log, end.Offset) is not { } checkpoint)
         {
             throw new PastException($"version {end.Version} is not kept any more: {WhatIsKept()}");

@@ -147,7 +147,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         if (_lead is null || _log.IsNextPrepared) { NoteIdentity(); }
         _checkpointer.CarryForward();
         await base.MaintainAsync(stop).ConfigureAwait(false);
-        if (_past is { } past) { await past.KeepAsync().ConfigureAwait(false); }
+        _past?.Keep();
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_isShippingDue) { BeginShipping(); }
         if (_shipping is { } shipping)

@@ -180,6 +180,17 @@ public sealed class PastReadTests(ITestOutputHelper output)
     }
 
     [Fact]
+    public async Task Connection_SubscribedOrInATransaction_IsRefused()
+    {
+        ProxyDeployment deployment = await Shared.Value;
+        using RespClient subscribed = await deployment.ConnectAsync(), queueing = await deployment.ConnectAsync();
+        await subscribed.CallAsync("SUBSCRIBE", "news");
+        Assert.Contains("Can't execute 'dpr.asof'", (await subscribed.CallAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
+        await queueing.DoAsync("MULTI");
+        Assert.Contains("cannot be queued", (await queueing.CallAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
+    }
+
+    [Fact]
     public async Task User_MayReadOfThePast_WhatItMayReadNow()
     {
         ProxyDeployment deployment = await Shared.Value;
