@@ -216,6 +216,7 @@ internal sealed partial class ProxyDeployment : IDeployment
         if (!_setup.Attached)
         {
             await SupervisedRedis.KillAsync(DataDirectory);
+            await SupervisedRedis.KillAsync(DataDirectory, "past");
         }
 
         _redis?.Dispose();

@@ -9,8 +9,28 @@ using Slogger.Integration.Tests.Workload;
 
 namespace Slogger.Integration.Tests.Past;
 
-public sealed class PastReadTests(ITestOutputHelper output)
+public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OneProxy shared) : IClassFixture<PastReadTests.OneProxy>
 {
+    /// <summary>For what changes nothing.</summary>
+    public sealed class OneProxy : IAsyncLifetime
+    {
+        private readonly Workspace _workspace = new();
+
+        internal ProxyDeployment Deployment { get; private set; } = null!;
+
+        public async ValueTask InitializeAsync()
+        {
+            Deployment = new(_workspace, new ProxySetup());
+            await Deployment.StartAsync();
+        }
+
+        public async ValueTask DisposeAsync()
+        {
+            await Deployment.DisposeAsync();
+            _workspace.Dispose();
+        }
+    }
+
     private const int Databases = 4;
     private static readonly int s_instants = int.TryParse(
         Environment.GetEnvironmentVariable("SLOGGER_TEST_INSTANTS"), CultureInfo.InvariantCulture, out int n) ? n : 20;
@@ -171,7 +191,7 @@ public sealed class PastReadTests(ITestOutputHelper output)
     [InlineData("is not kept", "DPR.ASOF", "VERSION", "0", "GET", "k")]
     public async Task BadQuestion_IsRefusedByName_AndTheConnectionGoesOn(string why, params string[] question)
     {
-        ProxyDeployment deployment = await Shared.Value;
+        ProxyDeployment deployment = shared.Deployment;
         using RespClient client = await deployment.ConnectAsync();
         RespValue refusal = await client.CallAsync(question);
         Assert.True(refusal.IsError, refusal.Compact);
@@ -182,7 +202,7 @@ public sealed class PastReadTests(ITestOutputHelper output)
     [Fact]
     public async Task Connection_SubscribedOrInATransaction_IsRefused()
     {
-        ProxyDeployment deployment = await Shared.Value;
+        ProxyDeployment deployment = shared.Deployment;
         using RespClient subscribed = await deployment.ConnectAsync(), queueing = await deployment.ConnectAsync();
         await subscribed.CallAsync("SUBSCRIBE", "news");
         Assert.Contains("Can't execute 'dpr.asof'", (await subscribed.CallAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
@@ -193,7 +213,7 @@ public sealed class PastReadTests(ITestOutputHelper output)
     [Fact]
     public async Task User_MayReadOfThePast_WhatItMayReadNow()
     {
-        ProxyDeployment deployment = await Shared.Value;
+        ProxyDeployment deployment = shared.Deployment;
         using RespClient admin = await deployment.ConnectAsync(), user = await deployment.ConnectAsync();
         await admin.DoAsync("MSET", "mine:1", "a", "yours:1", "b");
         await admin.DoAsync("ACL", "SETUSER", "reader", "on", ">secret", "~mine:*", "+@read", "-strlen", "+ping");
@@ -271,15 +291,6 @@ public sealed class PastReadTests(ITestOutputHelper output)
             Assert.Equal("committed", (await client.DoAsync("DPR.ASOF", "VERSION", version, "GET", "k")).Text);
         }
     }
-
-    // ---- One proxy for what changes nothing ----
-
-    private static readonly Lazy<Task<ProxyDeployment>> Shared = new(async () =>
-    {
-        var deployment = new ProxyDeployment(new Workspace(), new ProxySetup());
-        await deployment.StartAsync();
-        return deployment;
-    });
 
     // ---- What a store shows ----
 

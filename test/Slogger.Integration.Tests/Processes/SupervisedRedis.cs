@@ -10,10 +10,15 @@ internal static class SupervisedRedis
 {
     private const int SigKill = 9;
 
+    /// <summary>The process id of the store, or null if none runs.</summary>
+    public static int? Find(string dataDirectory) => Find(dataDirectory, "redis");
+
     /// <summary>The process id, or null if none runs.</summary>
-    public static int? Find(string dataDirectory)
+    /// <param name="dataDirectory">The data directory.</param>
+    /// <param name="folder">Its folder in there: that of the store, or of what shows the past.</param>
+    public static int? Find(string dataDirectory, string folder)
     {
-        string file = Path.Combine(dataDirectory, "redis", "redis.pid");
+        string file = Path.Combine(dataDirectory, folder, "redis.pid");
         try
         {
             return int.TryParse(File.ReadAllText(file).Trim(), NumberStyles.None, CultureInfo.InvariantCulture, out int id) && IsRedis(id)
@@ -31,9 +36,9 @@ internal static class SupervisedRedis
             .First(line => line.StartsWith("unixsocket \"", StringComparison.Ordinal)).Split('"')[1]));
 
     /// <summary>Kills it if it runs, and waits until it is gone; false if there was none.</summary>
-    public static async Task<bool> KillAsync(string dataDirectory)
+    public static async Task<bool> KillAsync(string dataDirectory, string folder = "redis")
     {
-        if (Find(dataDirectory) is not { } id)
+        if (Find(dataDirectory, folder) is not { } id)
         {
             return false;
         }
