@@ -4,6 +4,7 @@
 //
 // The live store is only asked whether the client may ask. The answer comes from elsewhere, and rests on nothing that is not committed: it
 // waits for no lease.
+using System.Runtime.InteropServices;
 using System.Text;
 using Slogger.Resp;
 
@@ -30,7 +31,8 @@ internal static class PastCommand
         // Which commands the store has is known when a connection to it is.
         if (client.Route(needsDedicated: false) is null) { return false; }
         byte[][] words = [.. Enumerable.Range(FirstWord, client.ArgumentCount - FirstWord).Select(i => client.Argument(i).ToArray())];
-        if (KeysOf(client, words, out string? refusal) is not { } keys) { return client.RefuseCommand(refusal!); }
+        if (Refusal(client, words, out KeyPlaces places) is { } refusal) { return client.RefuseCommand(refusal); }
+        byte[][] keys = [.. Enumerable.Range(0, places.Total).Select(i => words[places[i]])];
         if (client.Loop.Slots is not null && client.Slots.IsServed(keys) is { } done) { return done; }
         var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys);
         return Ask(client, () => past.ReadAsync(read));
@@ -44,26 +46,22 @@ internal static class PastCommand
             : client.ArgumentIs(1, "AGO"u8) ? new(InstantBy.Ago, number) : null;
     }
 
-    // The keys of a command that only reads them; null: it does not.
-    private static List<byte[]>? KeysOf(Client client, byte[][] words, out string? refusal)
+    // Why a command cannot be answered from the keys that it names alone; else where these are among its words.
+    private static string? Refusal(Client client, byte[][] words, out KeyPlaces places)
     {
         string name = Encoding.Latin1.GetString(words[0]).ReplaceLineEndings(" ").ToUpperInvariant();
         KeyFinder finder = client.Loop.Slots?.Keys ?? client.Loop.Catalog.Keys;
-        refusal = finder.Count == 0 ? "ERR SLOGGER the store has not said yet which commands it has: try again"
+        bool isFound = finder.TryFind(client.Request, CollectionsMarshal.AsSpan(client.Loop.Arguments)[FirstWord..], out places,
+            out DataUse use);
+        bool Has(string option, int before) => words.Take(before).Any(w => Ascii.EqualsIgnoreCase(w, option));
+        return finder.Count == 0 ? "ERR SLOGGER the store has not said yet which commands it has: try again"
             : !finder.Knows(words[0]) ? $"ERR SLOGGER the store has no command '{name}'"
-            : !finder.IsRead(name) ? $"READONLY SLOGGER '{name}' may change data, or is not about data: the past is only read"
-            : words.Any(w => Ascii.EqualsIgnoreCase(w, "BLOCK"u8)) && name is "XREAD" ? "ERR SLOGGER nothing can be waited for in the past"
-            : null;
-        if (refusal is not null) { return null; }
-        var writer = new RequestWriter();
-        writer.Begin(words.Length);
-        foreach (byte[] word in words) { writer.Add(word); }
-        if (!finder.TryFind(writer.Written, writer.Arguments, out KeyPlaces places) || places.Total == 0)
-        {
-            refusal = $"ERR SLOGGER '{name}' names no key here: the past is read by keys that are named";
-            return null;
-        }
-        return [.. Enumerable.Range(0, places.Total).Select(i => words[places[i]])];
+            : use != DataUse.Reads ? $"READONLY SLOGGER '{name}' may change data, or is not about data: the past is only read"
+            : !isFound || places.Total == 0 ? $"ERR SLOGGER '{name}' names no key here: the past is read by keys that are named"
+            : name is "EVAL_RO" or "EVALSHA_RO" or "FCALL_RO"
+                || (name == "SORT_RO" && (Has("BY", words.Length) || Has("GET", words.Length)))
+            ? $"ERR SLOGGER '{name}' may read keys that it does not name: the past is read by keys that are named"
+            : name == "XREAD" && Has("BLOCK", before: places[0]) ? "ERR SLOGGER nothing can be waited for in the past" : null;
     }
 
     private static bool Ask(Client client, Func<Task<byte[]>> ask) => CommitCommands.Probe(client, c =>
@@ -71,7 +69,9 @@ internal static class PastCommand
         c.Wait(Waiting.Reply);
         Task.Run(ask).ContinueWith(asked => c.Loop.Post(() =>
         {
-            if (!c.IsClosed && c.AwaitsReply) { c.Answer(asked.Result); }
+            if (c.IsClosed || !c.AwaitsReply) { return; }
+            if (asked.Exception?.InnerException is { } e) { c.Loop.Shard.Warn($"the past could not be read: {e}"); }
+            c.Answer(asked.IsCompletedSuccessfully ? asked.Result : "-ERR SLOGGER unexpected: the proxy's log says more\r\n"u8);
         }), TaskScheduler.Default);
     });
 }

@@ -53,8 +53,7 @@ internal sealed class CohortSuite(BenchOptions options, Results results)
         Of("the leader's proxy and Redis (kill -9)", nodes.Kill, 200, 500);
         Of("the leader's Redis (kill -9)", nodes.KillStore, 50, null);
         Of("by plan (slogger cohort lead)", _ => nodes.HandOver(), 50, null, isPause: true);
-        results.AddTable($"{Suite}: from the kill, or by plan from the leader's last acknowledgement, until another node has acknowledged a "
-            + $"write; detection included; {rounds} times each, {Rate:0} writes/s asked for, everything on {Environment.ProcessorCount} cores", lines);
+        results.AddTable($"{Suite}: takeovers, each until another node acknowledges; {rounds} times, {Rate:0} writes/s asked for", lines);
 
         void Of(string what, Action<int> act, double median, double? p99, bool isPause = false)
         {

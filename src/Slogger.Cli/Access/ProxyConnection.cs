@@ -39,19 +39,23 @@ internal sealed class ProxyConnection : IAsyncDisposable
     /// <summary>Most bytes of a reply's parts.</summary>
     private const int ReplyBytesMax = 512 << 20;
 
-    private static readonly TimeSpan Patience = TimeSpan.FromSeconds(5), AnswerMax = TimeSpan.FromSeconds(60);
+    private static readonly TimeSpan Patience = TimeSpan.FromSeconds(5);
 
     private readonly ProxyAccess _access;
     private readonly Socket _socket;
     private readonly Stream _stream;
+    private readonly TimeSpan _answerMax;
     private byte[] _buffer = new byte[64 << 10];
     private int _start, _end;
 
-    private ProxyConnection(ProxyAccess access, Socket socket, Stream stream) => (_access, _socket, _stream) = (access, socket, stream);
+    private ProxyConnection(ProxyAccess access, Socket socket, Stream stream, TimeSpan answerMax) =>
+        (_access, _socket, _stream, _answerMax) = (access, socket, stream, answerMax);
 
     /// <summary>Connects, and says who asks.</summary>
     /// <exception cref="ProxyUnreachableException">That is not possible.</exception>
-    public static async Task<ProxyConnection> OpenAsync(ProxyAccess access)
+    /// <param name="access">The proxy, and who asks.</param>
+    /// <param name="answerMax">How long an answer may take; null: 5 s.</param>
+    public static async Task<ProxyConnection> OpenAsync(ProxyAccess access, TimeSpan? answerMax = null)
     {
         Socket? socket = null;
         using CancellationTokenSource limit = new(Patience);
@@ -60,7 +64,8 @@ internal sealed class ProxyConnection : IAsyncDisposable
             return await NamedAsync(access, async () =>
             {
                 socket = await ConnectAsync(access.Address!, limit.Token).ConfigureAwait(false);
-                var connection = new ProxyConnection(access, socket, await SecureAsync(socket, access, limit.Token).ConfigureAwait(false));
+                Stream stream = await SecureAsync(socket, access, limit.Token).ConfigureAwait(false);
+                var connection = new ProxyConnection(access, socket, stream, answerMax ?? Patience);
                 if (access.Password is not { } password) { return connection; }
                 string[] auth = access.User is { } user ? ["AUTH", user, password] : ["AUTH", password];
                 ProxyReply reply = await connection.AskAsync(auth, limit.Token).ConfigureAwait(false);
@@ -79,9 +84,8 @@ internal sealed class ProxyConnection : IAsyncDisposable
     /// <exception cref="ProxyUnreachableException">There was none.</exception>
     public async Task<ProxyReply> CallAsync(params string[] words)
     {
-        TimeSpan patience = words.Length > 1 ? AnswerMax : Patience;
-        using CancellationTokenSource limit = new(patience);
-        return await NamedAsync(_access, () => AskAsync(words, limit.Token), patience).ConfigureAwait(false);
+        using CancellationTokenSource limit = new(_answerMax);
+        return await NamedAsync(_access, () => AskAsync(words, limit.Token), _answerMax).ConfigureAwait(false);
     }
 
     public ValueTask DisposeAsync()

@@ -9,6 +9,9 @@ namespace Slogger.Cli.Past;
 internal sealed class PastCluster : IAsyncDisposable
 {
     private const string Command = "DPR.ASOF", Moved = "MOVED ";
+    // The first question about a stretch of the log has it read.
+    private static readonly TimeSpan AnswerMax = TimeSpan.FromMinutes(1);
+
     private readonly ProxyAccess _access;
     private readonly Dictionary<string, ProxyConnection> _shards = [];
     private ProxyConnection _current;
@@ -31,7 +34,7 @@ internal sealed class PastCluster : IAsyncDisposable
     /// <exception cref="ProxyUnreachableException">A shard could not be asked, or does not have it; the text says which.</exception>
     public static async Task<PastCluster> OpenAsync(ProxyAccess access, params string[] instant)
     {
-        var cluster = new PastCluster(access, await ProxyConnection.OpenAsync(access).ConfigureAwait(false));
+        var cluster = new PastCluster(access, await ProxyConnection.OpenAsync(access, AnswerMax).ConfigureAwait(false));
         try
         {
             await cluster.FindAsync(instant).ConfigureAwait(false);
@@ -48,7 +51,7 @@ internal sealed class PastCluster : IAsyncDisposable
     /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
     public async Task<ProxyReply> ReadAsync(params string[] words)
     {
-        string[] asked = [Command, "VERSION", Version.ToString(CultureInfo.InvariantCulture), .. words];
+        string[] asked = [Command, "VERSION", Text(Version), .. words];
         ProxyReply reply = await _current.CallAsync(asked).ConfigureAwait(false);
         if (reply.IsError && reply.Text.StartsWith(Moved, StringComparison.Ordinal))
         {
@@ -63,26 +66,33 @@ internal sealed class PastCluster : IAsyncDisposable
         foreach (ProxyConnection shard in _shards.Values) { await shard.DisposeAsync().ConfigureAwait(false); }
     }
 
-    // A shard may not have closed a version by itself, and then gives one below. It falls with each question, and so ends.
+    // Of a time each shard would take its own clock's, so one is asked for that. Another may not have closed the version by itself, and
+    // gives one below: then all are asked for that one. It falls with each question, and so ends.
     private async Task FindAsync(string[] instant)
     {
+        (Version, Time) = await AskAsync(_access.Address!.ToString(), instant).ConfigureAwait(false);
         string[] addresses = await AddressesAsync().ConfigureAwait(false);
-        for (bool isCommon = false; !isCommon; instant = ["VERSION", Version.ToString(CultureInfo.InvariantCulture)])
+        for (bool isCommon = addresses.Length == 1; !isCommon;)
         {
             long asked = Version;
-            isCommon = asked > 0 || addresses.Length == 1;
             foreach (string address in addresses)
             {
-                ProxyConnection shard = await ShardAsync(address).ConfigureAwait(false);
-                ProxyReply reply = await shard.CallAsync([Command, .. instant]).ConfigureAwait(false);
-                if (reply.IsError) { throw Refused(reply, addresses.Length > 1 ? $"{address}: " : ""); }
-                (Version, Time) = (reply.Items[1].Number, DateTimeOffset.FromUnixTimeMilliseconds(reply.Items[2].Number / 1000));
-                isCommon &= Version == asked || addresses.Length == 1;
-                // Of a time each shard would take its own clock's.
-                if (Version != asked && addresses.Length > 1) { break; }
+                (long Version, DateTimeOffset) found = await AskAsync(address, "VERSION", Text(asked)).ConfigureAwait(false);
+                if (found.Version < Version) { (Version, Time) = found; }
             }
+            isCommon = Version == asked;
         }
     }
+
+    private async Task<(long Version, DateTimeOffset Time)> AskAsync(string address, params string[] instant)
+    {
+        ProxyConnection shard = await ShardAsync(address).ConfigureAwait(false);
+        ProxyReply reply = await shard.CallAsync([Command, .. instant]).ConfigureAwait(false);
+        return reply.IsError ? throw Refused(reply, $"{address}: ")
+            : (reply.Items[1].Number, DateTimeOffset.FromUnixTimeMilliseconds(reply.Items[2].Number / 1000));
+    }
+
+    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
 
     private static ProxyUnreachableException Refused(ProxyReply reply, string who = "") =>
         new(who + reply.Text.Replace("ERR SLOGGER ", "", StringComparison.Ordinal), "");
@@ -104,6 +114,6 @@ internal sealed class PastCluster : IAsyncDisposable
             throw new ProxyUnreachableException($"{_access.Address} names a shard at \"{address}\", which is no address",
                 "look at --announce of that shard's proxy");
         }
-        return _shards[address] = await ProxyConnection.OpenAsync(_access.To(parsed)).ConfigureAwait(false);
+        return _shards[address] = await ProxyConnection.OpenAsync(_access.To(parsed), AnswerMax).ConfigureAwait(false);
     }
 }

@@ -31,15 +31,15 @@ internal sealed record GetReport(long Version, DateTimeOffset Time, IReadOnlyLis
         host.Output.WriteLine(PastText.Head(Version, Time));
         foreach (PastKey key in Keys)
         {
-            string until = key.Expires is { } expires ? $", expires {PastText.Of(expires)}" : "";
+            string? until = key.Expires is { } expires ? $"expires {PastText.Of(expires)}" : null;
             if (key.Type == PastKey.None) { host.Output.WriteLine($"{key.Key}: (none)"); }
             else if (key.Type == "string")
             {
-                host.Output.WriteLine($"{key.Key}: {key.Value}{(until.Length > 0 ? $" ({until[2..]})" : "")}");
+                host.Output.WriteLine($"{key.Key}: {key.Value}{(until is null ? "" : $" ({until})")}");
             }
             else
             {
-                host.Output.WriteLine($"{key.Key} ({key.Type}{until}):");
+                host.Output.WriteLine($"{key.Key} ({(until is null ? key.Type : $"{key.Type}, {until}")}):");
                 PastText.Write(host.Output, key.Value, indent: 2);
             }
         }

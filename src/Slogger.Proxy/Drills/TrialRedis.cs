@@ -38,8 +38,7 @@ internal static class TrialRedis
 {
     private const string Folder = "drill";
 
-    // Whatever the shard's own settings are: it listens to nobody else, and keeps nothing.
-    private static readonly string[] s_settings = ["port 0", "save \"\"", "appendonly no", "maxmemory 0", "enable-debug-command yes"];
+    private static readonly string[] s_settings = ["maxmemory 0", "enable-debug-command yes"];
 
     private readonly record struct Content(string Digest, long Keys);
 
@@ -53,7 +52,7 @@ internal static class TrialRedis
         ServeOptions options, VersionLog log, CheckpointStore checkpoints,
             Func<string, CancellationToken, Task<(Boundary? At, string Flaw)>> copy, CancellationToken stop)
     {
-        RedisSupervisorOptions how = SupervisedStore.ServerIn(Folder, options, s_settings);
+        RedisSupervisorOptions how = ScratchServer.In(Folder, options, s_settings);
         await ClearAsync(options, stop).ConfigureAwait(false);
         await using var server = new RedisSupervisor(how);
         try
@@ -94,37 +93,13 @@ internal static class TrialRedis
         }
         finally
         {
-            await server.KillAsync(CancellationToken.None).ConfigureAwait(false);
-            Delete(how.Directory);
+            await ScratchServer.EndAsync(server, how).ConfigureAwait(false);
         }
     }
 
     /// <summary>Ends what a process has left behind that was killed in a drill.</summary>
-    public static async Task ClearAsync(ServeOptions options, CancellationToken stop)
-    {
-        if (options.RedisServerPath is null) { return; }
-        RedisSupervisorOptions how = SupervisedStore.ServerIn(Folder, options, s_settings);
-        if (!Directory.Exists(how.Directory)) { return; }
-        await using (var server = new RedisSupervisor(how))
-        {
-            // It may be running still; and what does not run is started, so that there is one thing to be ended.
-            await server.StartOrAdoptAsync(stop).ConfigureAwait(false);
-            await server.KillAsync(stop).ConfigureAwait(false);
-        }
-        Delete(how.Directory);
-    }
-
-    private static void Delete(string directory)
-    {
-        try
-        {
-            if (Directory.Exists(directory)) { Directory.Delete(directory, recursive: true); }
-        }
-        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
-        {
-            // The next start deletes it.
-        }
-    }
+    public static Task ClearAsync(ServeOptions options, CancellationToken stop) => options.RedisServerPath is null ? Task.CompletedTask
+        : ScratchServer.EndLeftAsync(ScratchServer.In(Folder, options, s_settings), stop);
 
     // Compared while it is a replica: a master would drop what has expired, and the store that follows has it still.
     private static async Task<(Content Content, TimeSpan Took)> LoadAsync(RedisConnection control, FeedPlan plan, CancellationToken stop)

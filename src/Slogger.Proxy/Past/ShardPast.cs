@@ -30,20 +30,19 @@ internal sealed class ShardPast : IPastReads
     private const string LensMemory = "256mb";
     private const int CommandsMax = 32 << 20;
 
-    private static readonly string[] s_settings =
-        ["port 0", "save \"\"", "appendonly no", $"maxmemory {LensMemory}", "maxmemory-policy noeviction"];
+    private static readonly string[] s_settings = [$"maxmemory {LensMemory}", "maxmemory-policy noeviction"];
 
     private static readonly RollbackLimits s_limits = new() { CommandsMax = 1_000_000 };
     private static readonly TimeSpan IdleMax = TimeSpan.FromMinutes(1), CommitMax = TimeSpan.FromSeconds(10);
     private static readonly TimeSpan CommitPause = TimeSpan.FromMilliseconds(2);
 
-    private readonly ServeOptions _options;
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
     private readonly RedisSupervisorOptions? _server;
     private readonly SemaphoreSlim _turn = new(1, 1);
     private readonly CancellationTokenSource _ending = new();
     private RedisSupervisor? _supervisor;
+    private ReadRights? _rights;
     private Lens? _lens;
     private PastBase? _base;
     private Task _keeping = Task.CompletedTask;
@@ -54,8 +53,8 @@ internal sealed class ShardPast : IPastReads
 
     public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints)
     {
-        (_options, _log, _checkpoints) = (options, log, checkpoints);
-        _server = options.RedisServerPath is null ? null : SupervisedStore.ServerIn(Folder, options, s_settings);
+        (_log, _checkpoints) = (log, checkpoints);
+        _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
     }
 
     /// <summary>The recorded cut.</summary>
@@ -79,20 +78,28 @@ internal sealed class ShardPast : IPastReads
     /// <inheritdoc />
     public Task<byte[]> FindAsync(Instant at) => AnswerAsync(async () =>
     {
-        Boundary end = await EndOfAsync(at).ConfigureAwait(false);
+        (Boundary end, _) = Find(await CommittedAsync(at).ConfigureAwait(false));
         return RespText.Integers(end.WorldLine.Number, end.Version.Number, TimeUsOf(end));
     });
 
     /// <inheritdoc />
     public Task<byte[]> ReadAsync(PastRead read) => AnswerAsync(async () =>
     {
-        if (await RefusalAsync(read).ConfigureAwait(false) is { } refusal) { return refusal; }
-        Boundary end = await EndOfAsync(read.At).ConfigureAwait(false);
+        if (_server is null)
+        {
+            throw new PastException("the past is shown by a redis-server beside the shard's own, and this process knows no program for it, "
+                + "since its Redis is run by others (--redis): use slogger restore with a copy of the data directory");
+        }
+        VersionNumber version = await CommittedAsync(read.At).ConfigureAwait(false);
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {
-            PastState state = StateAt(end);
-            Lens lens = await LensAsync().ConfigureAwait(false);
+            // As the live store would answer the same command.
+            _rights ??= await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false);
+            if (await _rights.RefusalAsync(read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why) { return Error(why); }
+            // Its directory is the server's, which closes it to other users.
+            Lens lens = await LensAsync(_server).ConfigureAwait(false);
+            PastState state = StateAt(version, _server.Directory);
             return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, _ending.Token).ConfigureAwait(false);
         }
         finally
@@ -116,9 +123,12 @@ internal sealed class ShardPast : IPastReads
         await _turn.WaitAsync().ConfigureAwait(false);
         try
         {
-            bool isLeft = !_isCleared && _supervisor is null && Directory.Exists(_server!.Directory);
+            if (!_isCleared && _supervisor is null)
+            {
+                await ScratchServer.EndLeftAsync(_server!, CancellationToken.None).ConfigureAwait(false);
+            }
+            else if (_supervisor is not null && IsIdle) { await CloseAsync().ConfigureAwait(false); }
             _isCleared = true;
-            if (isLeft || (_supervisor is not null && IsIdle)) { await CloseAsync().ConfigureAwait(false); }
         }
         catch (Exception e) when (e is RedisException or IOException or UnauthorizedAccessException)
         {
@@ -136,13 +146,13 @@ internal sealed class ShardPast : IPastReads
         await _ending.CancelAsync().ConfigureAwait(false);
         await _turn.WaitAsync().ConfigureAwait(false);
         _isEnded = true;
-        if (_supervisor is not null) { await CloseAsync().ConfigureAwait(false); }
+        await CloseAsync().ConfigureAwait(false);
         _turn.Release();
     }
 
     // ---- Which instant ----
 
-    private async Task<Boundary> EndOfAsync(Instant at)
+    private async Task<VersionNumber> CommittedAsync(Instant at)
     {
         if (HaveSlotsMoved())
         {
@@ -168,9 +178,13 @@ internal sealed class ShardPast : IPastReads
             }
             await Task.Delay(CommitPause, _ending.Token).ConfigureAwait(false);
         }
-        if (_log.BoundaryAtOrBelow(wanted) is { } end && _checkpoints.Latest(_log, end.Offset) is not null) { return end; }
-        throw new PastException(string.Create(CultureInfo.InvariantCulture, $"version {wanted} is not kept: ") + WhatIsKept());
+        return wanted;
     }
+
+    // Where the version ends, or the last before it that was closed by itself; and the checkpoint that it can be made from.
+    private (Boundary End, Checkpoint Base) Find(VersionNumber version) =>
+        _log.BoundaryAtOrBelow(version) is { } end && _checkpoints.Latest(_log, end.Offset) is { } checkpoint ? (end, checkpoint)
+            : throw new PastException($"version {version} is not kept: {WhatIsKept()}");
 
     private VersionNumber ClosedAt(long timeUs, long nowUs)
     {
@@ -210,30 +224,26 @@ internal sealed class ShardPast : IPastReads
 
     // ---- What is read ----
 
-    private PastState StateAt(in Boundary end)
+    private PastState StateAt(VersionNumber version, string directory)
     {
         Volatile.Write(ref _lastUsed, Environment.TickCount64);
-        if (_checkpoints.Latest(_log, end.Offset) is not { } checkpoint)
-        {
-            throw new PastException($"version {end.Version} is not kept any more: {WhatIsKept()}");
-        }
+        (Boundary end, Checkpoint checkpoint) = Find(version);
         Volatile.Write(ref _neededFrom, checkpoint.Offset);
         if (_base is not { } known || !known.IsOf(_log, checkpoint))
         {
             _base?.Dispose();
             _base = null;
-            Directory.CreateDirectory(_server!.Directory);
-            _base = PastBase.Make(_log, _checkpoints, checkpoint, Path.Combine(_server.Directory, IndexFile), CommandsMax, _ending.Token);
+            _base = PastBase.Make(_log, _checkpoints, checkpoint, Path.Combine(directory, IndexFile), CommandsMax, _ending.Token);
         }
         return _base.At(end.Offset, TimeUsOf(end) / 1000);
     }
 
-    private async Task<Lens> LensAsync()
+    private async Task<Lens> LensAsync(RedisSupervisorOptions how)
     {
         ObjectDisposedException.ThrowIf(_isEnded, this);
         if (_lens is { IsUsable: true } lens && _supervisor is { HasEnded: false }) { return lens; }
         await CloseLensAsync().ConfigureAwait(false);
-        _supervisor ??= new RedisSupervisor(_server!);
+        _supervisor ??= new RedisSupervisor(how);
         if (await _supervisor.StartOrAdoptAsync(_ending.Token).ConfigureAwait(false) is SupervisedStart.Failed failed)
         {
             throw new PastException($"the redis-server that shows the past does not start: {failed.Message}");
@@ -250,39 +260,14 @@ internal sealed class ShardPast : IPastReads
     private async Task CloseAsync()
     {
         await CloseLensAsync().ConfigureAwait(false);
+        if (_rights is { } rights) { await rights.DisposeAsync().ConfigureAwait(false); }
+        _rights = null;
         _base?.Dispose();
         _base = null;
         Volatile.Write(ref _neededFrom, long.MaxValue);
-        RedisSupervisor supervisor = _supervisor ?? new RedisSupervisor(_server!);
-        await using (supervisor)
-        {
-            // What a process before has left may run, or not: it is started then, so that there is one thing to be ended.
-            if (_supervisor is null) { await supervisor.StartOrAdoptAsync(CancellationToken.None).ConfigureAwait(false); }
-            await supervisor.KillAsync(CancellationToken.None).ConfigureAwait(false);
-        }
+        if (_supervisor is not { } supervisor) { return; }
         _supervisor = null;
-        try
-        {
-            Directory.Delete(_server!.Directory, recursive: true);
-        }
-        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
-        {
-            // The next call deletes it.
-        }
-    }
-
-    // ---- Who may ----
-
-    // As the live store would answer the same command; null: it may be read.
-    private async Task<byte[]?> RefusalAsync(PastRead read)
-    {
-        if (_server is null)
-        {
-            throw new PastException("the past is shown by a redis-server beside the shard's own, and this process knows no program for it, "
-                + "since its Redis is run by others (--redis): use slogger restore with a copy of the data directory");
-        }
-        return await ReadRights.RefusalAsync(Live(), read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why ? Error(why)
-            : null;
+        await using (supervisor) { await ScratchServer.EndAsync(supervisor, _server!).ConfigureAwait(false); }
     }
 
     // ---- Answers ----

@@ -36,6 +36,16 @@ public sealed class RedisBatch
         return this;
     }
 
+    /// <summary>Adds commands that are written already.</summary>
+    /// <param name="commands">Their bytes.</param>
+    /// <param name="count">How many they are.</param>
+    public RedisBatch Add(ReadOnlySpan<byte> commands, int count)
+    {
+        _bytes.Write(commands);
+        Count += count;
+        return this;
+    }
+
     /// <summary>Takes all commands out.</summary>
     public void Clear()
     {
@@ -115,7 +125,16 @@ public sealed class RedisPipeline : IAsyncDisposable
 
     /// <summary>Sends a batch and returns its replies, errors among them.</summary>
     /// <exception cref="RedisException">The connection failed: it is not known which of the commands were executed.</exception>
-    public async Task<IReadOnlyList<RedisReply>> RunAsync(RedisBatch batch, CancellationToken cancellation)
+    public Task<IReadOnlyList<RedisReply>> RunAsync(RedisBatch batch, CancellationToken cancellation) =>
+        RunAsync(batch, ReadAsync, cancellation);
+
+    /// <summary>The same, with the replies as they stand on the wire, in RESP2 or RESP3.</summary>
+    /// <exception cref="RedisException">As of <see cref="RunAsync(RedisBatch, CancellationToken)"/>.</exception>
+    public Task<IReadOnlyList<byte[]>> RunOnWireAsync(RedisBatch batch, CancellationToken cancellation) =>
+        RunAsync(batch, ReadWireAsync, cancellation);
+
+    private async Task<IReadOnlyList<T>> RunAsync<T>(RedisBatch batch, Func<CancellationToken, Task<T>> read,
+        CancellationToken cancellation)
     {
         ArgumentNullException.ThrowIfNull(batch);
         using var limited = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
@@ -124,8 +143,8 @@ public sealed class RedisPipeline : IAsyncDisposable
         {
             // While Redis answers the first it need not be able to write the last: reading must not wait for the writing.
             Task writing = _stream.WriteAsync(batch.Written, limited.Token).AsTask();
-            var replies = new List<RedisReply>(batch.Count);
-            for (int i = 0; i < batch.Count; i++) { replies.Add(await ReadAsync(limited.Token).ConfigureAwait(false)); }
+            var replies = new List<T>(batch.Count);
+            for (int i = 0; i < batch.Count; i++) { replies.Add(await read(limited.Token).ConfigureAwait(false)); }
             await writing.ConfigureAwait(false);
             return replies;
         }
@@ -179,15 +198,48 @@ public sealed class RedisPipeline : IAsyncDisposable
                 _start += at + 2;
                 return line;
             }
-            if (_start > 0)
-            {
-                _buffer.AsSpan(_start, _end - _start).CopyTo(_buffer);
-                (_start, _end) = (0, _end - _start);
-            }
-            if (_end == _buffer.Length) { throw Malformed(); }
-            int read = await _stream.ReadAsync(_buffer.AsMemory(_end), cancellation).ConfigureAwait(false);
-            _end += read > 0 ? read : throw new IOException("closed by the other side");
+            await FillAsync(cancellation).ConfigureAwait(false);
         }
+    }
+
+    private async ValueTask FillAsync(CancellationToken cancellation)
+    {
+        if (_start > 0)
+        {
+            _buffer.AsSpan(_start, _end - _start).CopyTo(_buffer);
+            (_start, _end) = (0, _end - _start);
+        }
+        if (_end == _buffer.Length) { throw Malformed(); }
+        int read = await _stream.ReadAsync(_buffer.AsMemory(_end), cancellation).ConfigureAwait(false);
+        _end += read > 0 ? read : throw new IOException("closed by the other side");
+    }
+
+    private async Task<byte[]> ReadWireAsync(CancellationToken cancellation)
+    {
+        var reply = new ArrayBufferWriter<byte>();
+        ReplyState state = default;
+        while (!TakeWire(ref state, reply)) { await FillAsync(cancellation).ConfigureAwait(false); }
+        return reply.WrittenSpan.ToArray();
+    }
+
+    // What is here of a reply. Whether that is its end.
+    private unsafe bool TakeWire(ref ReplyState state, ArrayBufferWriter<byte> reply)
+    {
+        int left = 1;
+        try
+        {
+            fixed (byte* bytes = _buffer)
+            {
+                int next = (int)(ReplyScanner.Consume(bytes + _start, bytes + _end, ref state, ref left) - bytes);
+                reply.Write(_buffer.AsSpan(_start, next - _start));
+                _start = next;
+            }
+        }
+        catch (InvalidDataException)
+        {
+            throw Malformed();
+        }
+        return left == 0;
     }
 
     private async ValueTask ReadExactlyAsync(byte[] bytes, CancellationToken cancellation)

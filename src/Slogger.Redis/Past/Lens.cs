@@ -5,7 +5,6 @@
 // would have missed it then. The commands that tell expiries are answered here, with what they would have told then.
 //
 // Memory is bounded by the Redis's own limit. Where that is reached it begins anew with the keys of the one request.
-using System.Buffers;
 using System.Buffers.Text;
 using System.Globalization;
 using System.Text;
@@ -19,13 +18,13 @@ public sealed class Lens : IAsyncDisposable
 {
     private static readonly TimeSpan AnswerMax = TimeSpan.FromSeconds(30);
 
-    private readonly LensConnection _connection;
+    private readonly RedisPipeline _connection;
     private readonly RollbackLimits _limits;
     private readonly HashSet<StoreKey> _keys = [];
     private PastState? _state;
     private int _database, _protocol = 2;
 
-    private Lens(LensConnection connection, RollbackLimits limits) => (_connection, _limits) = (connection, limits);
+    private Lens(RedisPipeline connection, RollbackLimits limits) => (_connection, _limits) = (connection, limits);
 
     /// <summary>Opens a lens in an empty Redis that nobody else uses.</summary>
     /// <param name="endpoint">Where it is.</param>
@@ -33,10 +32,10 @@ public sealed class Lens : IAsyncDisposable
     /// <param name="stop">Gives up.</param>
     /// <exception cref="RedisException">It cannot be reached.</exception>
     public static async Task<Lens> OpenAsync(RedisEndpoint endpoint, RollbackLimits limits, CancellationToken stop) =>
-        new(await LensConnection.OpenAsync(endpoint, AnswerMax, stop).ConfigureAwait(false), limits);
+        new(await RedisPipeline.ConnectAsync(endpoint, AnswerMax, stop).ConfigureAwait(false), limits);
 
-    /// <summary>Whether its connection can still be used.</summary>
-    public bool IsUsable => !_connection.IsBroken;
+    /// <summary>Whether it can still be used: not behind a question that was not answered to its end.</summary>
+    public bool IsUsable { get; private set; } = true;
 
     /// <summary>Has a command read some keys as they were.</summary>
     /// <param name="state">The instant.</param>
@@ -79,21 +78,19 @@ public sealed class Lens : IAsyncDisposable
 
     private async Task<byte[]> RunAsync(int database, int protocol, IReadOnlyList<byte[]> words, CancellationToken stop)
     {
-        var sent = new ArrayBufferWriter<byte>();
-        int count = 1;
-        if (protocol != _protocol)
-        {
-            EffectReplay.Write(sent, "HELLO"u8.ToArray(), EffectReplay.Number(protocol));
-            count++;
-        }
-        if (database != _database)
-        {
-            EffectReplay.Write(sent, "SELECT"u8.ToArray(), EffectReplay.Number(database));
-            count++;
-        }
-        EffectReplay.Write(sent, [.. words]);
+        var batch = new RedisBatch();
+        if (protocol != _protocol) { batch.Add("HELLO"u8.ToArray(), EffectReplay.Number(protocol)); }
+        if (database != _database) { batch.Add("SELECT"u8.ToArray(), EffectReplay.Number(database)); }
         (_protocol, _database) = (protocol, database);
-        return (await _connection.ExchangeAsync(sent.WrittenMemory, count, stop).ConfigureAwait(false))[^1];
+        return (await ExchangeAsync(batch.Add([.. words]), stop).ConfigureAwait(false))[^1];
+    }
+
+    private async Task<IReadOnlyList<byte[]>> ExchangeAsync(RedisBatch batch, CancellationToken stop)
+    {
+        IsUsable = false;
+        IReadOnlyList<byte[]> replies = await _connection.RunOnWireAsync(batch, stop).ConfigureAwait(false);
+        IsUsable = true;
+        return replies;
     }
 
     private async Task EmptyAsync(CancellationToken stop)
@@ -112,7 +109,8 @@ public sealed class Lens : IAsyncDisposable
         // Until all of it is there nothing counts as there: a part of the commands may have been refused.
         _keys.ExceptWith(plan.Keys);
         _database = -1;
-        foreach (byte[] reply in await _connection.ExchangeAsync(plan.Commands, plan.Count, stop).ConfigureAwait(false))
+        RedisBatch batch = new RedisBatch().Add(plan.Commands.Span, plan.Count);
+        foreach (byte[] reply in await ExchangeAsync(batch, stop).ConfigureAwait(false))
         {
             if (reply[0] != (byte)'-') { continue; }
             if (reply.AsSpan().StartsWith("-OOM"u8)) { return false; }
@@ -133,21 +131,17 @@ public sealed class Lens : IAsyncDisposable
 
     private async Task<List<byte[]>> ForEachAsync(string command, StoreKey[] keys, CancellationToken stop)
     {
-        var sent = new ArrayBufferWriter<byte>();
+        var batch = new RedisBatch();
         byte[] name = Encoding.ASCII.GetBytes(command);
-        var isSelect = new List<bool>();
+        var places = new List<int>();
         foreach (StoreKey key in keys)
         {
-            if (key.Database != _database)
-            {
-                EffectReplay.Write(sent, "SELECT"u8.ToArray(), EffectReplay.Number(_database = key.Database));
-                isSelect.Add(true);
-            }
-            EffectReplay.Write(sent, name, key.Name);
-            isSelect.Add(false);
+            if (key.Database != _database) { batch.Add("SELECT"u8.ToArray(), EffectReplay.Number(_database = key.Database)); }
+            places.Add(batch.Count);
+            batch.Add(name, key.Name);
         }
-        List<byte[]> replies = await _connection.ExchangeAsync(sent.WrittenMemory, isSelect.Count, stop).ConfigureAwait(false);
-        return [.. replies.Where((_, i) => !isSelect[i])];
+        IReadOnlyList<byte[]> replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
+        return [.. places.Select(i => replies[i])];
     }
 
     // When the key expired, or was to expire, as clients knew it; null: never, or there is no such key.

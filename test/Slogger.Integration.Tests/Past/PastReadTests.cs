@@ -185,6 +185,8 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
     [InlineData("'GETEX' may change data", "DPR.ASOF", "AGO", "0", "GETEX", "k", "PERSIST")]
     [InlineData("'KEYS' names no key", "DPR.ASOF", "AGO", "0", "KEYS", "*")]
     [InlineData("nothing can be waited for", "DPR.ASOF", "AGO", "0", "XREAD", "BLOCK", "0", "STREAMS", "k", "$")]
+    [InlineData("may read keys that it does not name", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return redis.call('GET', 'other')", "1", "k")]
+    [InlineData("may read keys that it does not name", "DPR.ASOF", "AGO", "0", "SORT_RO", "k", "BY", "weight_*")]
     [InlineData("is in the future", "DPR.ASOF", "TIME", "99999999999999", "GET", "k")]
     [InlineData("is before the cluster began", "DPR.ASOF", "TIME", "1000", "GET", "k")]
     [InlineData("a time is in milliseconds", "DPR.ASOF", "TIME", "9223372036854775807", "GET", "k")]
