@@ -171,7 +171,7 @@ public sealed class RedisSupervisor : IAsyncDisposable
             Directory.CreateDirectory(directory, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
     }
 
-    private async Task<SupervisedStart?> AdoptAsync(CancellationToken cancellation)
+    private async Task<SupervisedStart?> AdoptAsync(CancellationToken cancellation, int triesLeft = 250)
     {
         if (!File.Exists(SocketPath))
             return null;
@@ -190,6 +190,12 @@ public sealed class RedisSupervisor : IAsyncDisposable
         catch (RedisException e) when (e.Problem == RedisProblem.Unreachable)
         {
             return await RunsWithoutSocketAsync(cancellation).ConfigureAwait(false) ?? Stale();
+        }
+        catch (RedisException e) when (e.Problem == RedisProblem.Closed && triesLeft > 0)
+        {
+            // It is on its way out: a process that is killed closes its clients first and its socket later.
+            await Task.Delay(20, cancellation).ConfigureAwait(false);
+            return await AdoptAsync(cancellation, triesLeft - 1).ConfigureAwait(false);
         }
         catch (RedisException e)
         {

@@ -1,4 +1,5 @@
 // The supervisor with a real redis-server: it outlives its supervisor, is adopted, and its death is noticed.
+using System.Net.Sockets;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Supervision;
 using Slogger.Redis.Tests.Support;
@@ -96,6 +97,22 @@ public sealed class RedisSupervisorTests : IAsyncLifetime
         }
         await supervisor.StopAsync();
         Assert.True(supervisor.Exited.IsCompleted);
+    }
+
+    [Fact]
+    public async Task Start_TheOneBeforeStillAcceptsAndCloses_IsStartedWhenThatHasEnded()
+    {
+        await using var supervisor = new RedisSupervisor(new() { Directory = _directory });
+        using var listener = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
+        listener.Bind(new UnixDomainSocketEndPoint(supervisor.SocketPath));
+        listener.Listen();
+        Task<SupervisedStart> start = supervisor.StartOrAdoptAsync();
+        for (int i = 0; i < 3; i++)
+        {
+            using Socket accepted = await listener.AcceptAsync().WaitAsync(TimeSpan.FromSeconds(30));
+        }
+        listener.Close();
+        Assert.IsType<SupervisedStart.Started>(await start);
     }
 
     [Fact]
