@@ -49,12 +49,12 @@ internal static class CommandLine
         Argument<string> shell = CompletionCommand.Shell;
         Command completion = new(CompletionCommand.Name, "Print a script with which a shell completes commands and options") { shell };
         RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval, init, completion, get, run };
-        foreach (SiteCommand ofSites in SiteCommands.All)
+        foreach (ListedCommand ofSites in SiteCommands.All.Concat(PastCommands.All))
         {
             root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options));
         }
         Command cohort = new(CohortCommands.Name, "Show a shard's cohort, have another node lead, or plan one");
-        foreach (SiteCommand ofCohorts in CohortCommands.All)
+        foreach (ListedCommand ofCohorts in CohortCommands.All)
         {
             cohort.Subcommands.Add(Build(ofCohorts.Name, ofCohorts.Description, ofCohorts.Options));
         }
@@ -92,7 +92,7 @@ internal static class CommandLine
         }
 
         OptionLayer texts = LayerOf(parsed, command);
-        return Listed(NameOf(parsed.CommandResult)) is { } site ? await site.RunAsync(texts, host).ConfigureAwait(false)
+        return ListedCommand.Find(NameOf(parsed.CommandResult)) is { } site ? await site.RunAsync(texts, host).ConfigureAwait(false)
             : command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == backup ? await ServeCommand.RunBackupAsync(texts, host).ConfigureAwait(false)
             : command == move ? await MoveCommand.RunAsync(texts, host).ConfigureAwait(false)
@@ -106,8 +106,6 @@ internal static class CommandLine
             : command == recover ? await RecoverCommand.RunAsync(texts, host).ConfigureAwait(false)
             : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);
     }
-
-    private static SiteCommand? Listed(string name) => SiteCommands.Find(name) ?? CohortCommands.Find(name);
 
     // As it is typed, behind "slogger".
     private static string NameOf(System.CommandLine.Parsing.CommandResult command) =>
@@ -125,7 +123,7 @@ internal static class CommandLine
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
                 Arity = line is not null ? ArityIn(line, definition) : definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore
                     : name is StatusCommand.Name or MoveCommand.Name or GetCommand.Name or RunCommand.Name
-                        || Listed(name) is not null ? ArgumentArity.Zero
+                        || ListedCommand.Find(name) is not null ? ArgumentArity.Zero
                     : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
             };

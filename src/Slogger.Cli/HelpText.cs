@@ -84,6 +84,7 @@ internal static class HelpText
         [SeedCommand.Name] = [("", SiteReportJson.Default.SeedReport)],
         [GetCommand.Name] = [("", PastReportJson.Default.GetReport)],
         [RunCommand.Name] = [("", PastReportJson.Default.RunReport)],
+        [RetentionCommand.Name] = [("", PastReportJson.Default.RetentionReport)],
         [CohortStatusCommand.Name] = [("", CohortReportJson.Default.CohortReport)],
         [LeadCommand.Name] = [("", CohortReportJson.Default.LeadReport)],
         [PlanCommand.Name] = [("", CohortReportJson.Default.PlanReport)],
@@ -92,9 +93,9 @@ internal static class HelpText
     /// <summary>Writes the help of a command, or the list of commands.</summary>
     public static void Write(TextWriter output, string? command, int width)
     {
-        if ((SiteCommands.Find(command) ?? CohortCommands.Find(command)) is { } site)
+        if (ListedCommand.Find(command) is { } listed)
         {
-            WriteSite(output, site, width);
+            WriteListed(output, listed, width);
             return;
         }
         switch (command)
@@ -244,6 +245,10 @@ internal static class HelpText
                 output.WriteLine("  slogger interval  change the length of versions of a running cluster");
                 output.WriteLine("  slogger get       show keys as they were at an instant");
                 output.WriteLine("  slogger run       run a command that reads, as of an instant");
+                foreach (ListedCommand past in PastCommands.All)
+                {
+                    output.WriteLine($"  slogger {past.Name,-10}{past.Description}");
+                }
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
                 output.WriteLine("  slogger recover   let a cluster go on without the uncommitted work of a dead shard");
                 output.WriteLine("  slogger init      write the files of a cluster, and of its second site");
@@ -251,7 +256,7 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("With a second site:");
                 output.WriteLine("  slogger backup     run a process of a backup site: follow a primary's shard, serve reads, take over");
-                foreach (SiteCommand ofSites in SiteCommands.All)
+                foreach (ListedCommand ofSites in SiteCommands.All)
                 {
                     output.WriteLine($"  slogger {ofSites.Name,-11}{ofSites.Description}");
                 }
@@ -275,13 +280,13 @@ internal static class HelpText
 
     private static void WriteCohorts(TextWriter output)
     {
-        foreach (SiteCommand ofCohorts in CohortCommands.All)
+        foreach (ListedCommand ofCohorts in CohortCommands.All)
         {
             output.WriteLine($"  slogger {ofCohorts.Name,-14} {ofCohorts.Description}");
         }
     }
 
-    private static void WriteSite(TextWriter output, SiteCommand command, int width)
+    private static void WriteListed(TextWriter output, ListedCommand command, int width)
     {
         output.WriteLine($"slogger {command.Name}: {command.Description}.");
         output.WriteLine();

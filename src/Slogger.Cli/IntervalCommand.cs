@@ -22,7 +22,7 @@ internal static class IntervalCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("to", What, "DURATION", "Length of a version from then on, 1ms to 60m.", "none", ""),
+        new("to", What, "DURATION", "Length of a version from then on, 1ms to 1h.", "none", ""),
         Report.Json(What),
         new("metadata", Where, "SPEC", "The cluster's metadata, as given to slogger serve: sqlite:PATH, postgres:CONNECTION or "
             + "sqlserver:CONNECTION. Also SLOGGER_METADATA.", "none", "") { IsSecret = true },

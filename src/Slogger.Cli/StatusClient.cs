@@ -11,21 +11,30 @@ internal static class StatusClient
     public static async Task<IReadOnlyList<KeyValuePair<string, string>>> AskAsync(ProxyAccess access)
     {
         await using ProxyConnection proxy = await ProxyConnection.OpenAsync(access).ConfigureAwait(false);
+        return await AskAsync(proxy, access.Address!.ToString()).ConfigureAwait(false);
+    }
+
+    /// <summary>The same, over a connection that is open.</summary>
+    /// <param name="proxy">The connection.</param>
+    /// <param name="address">Where it leads.</param>
+    /// <exception cref="ProxyUnreachableException">There are none.</exception>
+    public static async Task<IReadOnlyList<KeyValuePair<string, string>>> AskAsync(ProxyConnection proxy, string address)
+    {
         ProxyReply reply = await proxy.CallAsync("DPR.INFO").ConfigureAwait(false);
         if (!reply.IsError)
         {
             List<KeyValuePair<string, string>> fields = StatusReport.Parse(reply.Text);
             return fields.Count > 0 ? fields
-                : throw new ProxyUnreachableException($"{access.Address} is not a Slogger proxy: its DPR.INFO is empty",
+                : throw new ProxyUnreachableException($"{address} is not a Slogger proxy: its DPR.INFO is empty",
                     "give a proxy's address");
         }
         if (reply.Text.StartsWith("NOAUTH", StringComparison.Ordinal) || reply.Text.StartsWith("NOPERM", StringComparison.Ordinal))
         {
-            throw new ProxyUnreachableException($"{access.Address} answers {reply.Text}", "give --password-file FILE (and --user NAME)");
+            throw new ProxyUnreachableException($"{address} answers {reply.Text}", "give --password-file FILE (and --user NAME)");
         }
         throw reply.Text.Contains("unknown command", StringComparison.OrdinalIgnoreCase)
-            ? new ProxyUnreachableException($"{access.Address} is not a Slogger proxy: it does not know DPR.INFO",
+            ? new ProxyUnreachableException($"{address} is not a Slogger proxy: it does not know DPR.INFO",
                 "that may be Redis itself; give the proxy's address")
-            : new ProxyUnreachableException($"{access.Address} answers {reply.Text}", "look at the proxy's log");
+            : new ProxyUnreachableException($"{address} answers {reply.Text}", "look at the proxy's log");
     }
 }

@@ -12,7 +12,7 @@ internal static class CohortCommands
     private const string Members = "--cohort a=cache0:7400,b=cache1:7400,c=cache2:7400", Secret =
         "--site-secret-file /etc/slogger/site-secret";
 
-    public static readonly IReadOnlyList<SiteCommand> All =
+    public static readonly IReadOnlyList<ListedCommand> All =
     [
         new(CohortStatusCommand.Name, "show who leads a shard's cohort, and what it could lose", CohortStatusCommand.Options,
             [$"cohort status {Members} {Secret}", "cohort status --config /etc/slogger/site.json --json"],
@@ -46,6 +46,4 @@ internal static class CohortCommands
             + "that has more than one shard.",
             PlanCommand.RunAsync),
     ];
-
-    public static SiteCommand? Find(string? name) => All.FirstOrDefault(c => c.Name == name);
 }

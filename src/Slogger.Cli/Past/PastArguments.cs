@@ -13,15 +13,21 @@ internal static class PastArguments
     private const string TimeForm = "write --at 14:03:07.120, --at 2026-11-29T14:03:07.120Z, or --ago 10m";
     private static readonly TimeSpan s_agoMax = TimeSpan.FromDays(3650);
 
+    /// <summary>Those that name a proxy.</summary>
+    public static readonly IReadOnlyList<OptionDefinition> Proxy =
+    [
+        new("address", Where, "HOST:PORT", "A proxy, of whichever shard; or a Unix socket.", "none", ""),
+        .. ProxyAccess.Options(Where),
+        Report.Json(Where),
+    ];
+
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new("at", When, "TIME", "A time: 14:03:07.120 is of the last 24 hours, in UTC; 2026-11-29T14:03:07.120Z, also with another zone.",
             "none", ""),
         new("ago", When, "DURATION", "So long ago. 0s: now, with all that was acknowledged.", "none", ""),
         new("version", When, "V", "The end of a version.", "none", ""),
-        new("address", Where, "HOST:PORT", "A proxy, of whichever shard; or a Unix socket.", "none", ""),
-        .. ProxyAccess.Options(Where),
-        Report.Json(Where),
+        .. Proxy,
     ];
 
     /// <summary>The instant, as DPR.ASOF has it; null: an error was added.</summary>

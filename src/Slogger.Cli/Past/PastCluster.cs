@@ -1,7 +1,6 @@
 // The past of a whole cluster: one version at all its shards, and reads that find the shard of their key.
 using System.Globalization;
 using Slogger.Cli.Access;
-using Slogger.Resp;
 
 namespace Slogger.Cli.Past;
 
@@ -12,15 +11,10 @@ internal sealed class PastCluster : IAsyncDisposable
     // The first question about a stretch of the log has it read.
     private static readonly TimeSpan AnswerMax = TimeSpan.FromMinutes(1);
 
-    private readonly ProxyAccess _access;
-    private readonly Dictionary<string, ProxyConnection> _shards = [];
+    private readonly ClusterConnections _shards;
     private ProxyConnection _current;
 
-    private PastCluster(ProxyAccess access, ProxyConnection first)
-    {
-        _access = access;
-        _shards.Add(access.Address!.ToString(), _current = first);
-    }
+    private PastCluster(ClusterConnections shards) => (_shards, _current) = (shards, shards.First);
 
     /// <summary>The version at whose end all reads are.</summary>
     public long Version { get; private set; }
@@ -34,7 +28,7 @@ internal sealed class PastCluster : IAsyncDisposable
     /// <exception cref="ProxyUnreachableException">A shard could not be asked, or does not have it; the text says which.</exception>
     public static async Task<PastCluster> OpenAsync(ProxyAccess access, params string[] instant)
     {
-        var cluster = new PastCluster(access, await ProxyConnection.OpenAsync(access, AnswerMax).ConfigureAwait(false));
+        var cluster = new PastCluster(await ClusterConnections.OpenAsync(access, AnswerMax).ConfigureAwait(false));
         try
         {
             await cluster.FindAsync(instant).ConfigureAwait(false);
@@ -55,38 +49,43 @@ internal sealed class PastCluster : IAsyncDisposable
         ProxyReply reply = await _current.CallAsync(asked).ConfigureAwait(false);
         if (reply.IsError && reply.Text.StartsWith(Moved, StringComparison.Ordinal))
         {
-            _current = await ShardAsync(reply.Text.Split(' ')[^1]).ConfigureAwait(false);
+            _current = await _shards.AtAsync(reply.Text.Split(' ')[^1]).ConfigureAwait(false);
             reply = await _current.CallAsync(asked).ConfigureAwait(false);
         }
         return reply.IsError ? throw Refused(reply) : reply;
     }
 
-    public async ValueTask DisposeAsync()
-    {
-        foreach (ProxyConnection shard in _shards.Values) { await shard.DisposeAsync().ConfigureAwait(false); }
-    }
+    public ValueTask DisposeAsync() => _shards.DisposeAsync();
 
     // Of a time each shard would take its own clock's, so one is asked for that. Another may not have closed the version by itself, and
     // gives one below: then all are asked for that one. It falls with each question, and so ends.
     private async Task FindAsync(string[] instant)
     {
-        (Version, Time) = await AskAsync(_access.Address!.ToString(), instant).ConfigureAwait(false);
-        string[] addresses = await AddressesAsync().ConfigureAwait(false);
-        for (bool isCommon = addresses.Length == 1; !isCommon;)
+        bool isNow = instant is ["AGO", "0"];
+        IReadOnlyList<string> addresses = await _shards.AddressesAsync().ConfigureAwait(false);
+        (long first, _) = (Version, Time) = await AskAsync(_shards.FirstAddress, instant).ConfigureAwait(false);
+        while (!await IsCommonAsync(addresses).ConfigureAwait(false))
         {
-            long asked = Version;
-            foreach (string address in addresses)
-            {
-                (long Version, DateTimeOffset) found = await AskAsync(address, "VERSION", Text(asked)).ConfigureAwait(false);
-                if (found.Version < Version) { (Version, Time) = found; }
-            }
-            isCommon = Version == asked;
+            // What was acknowledged before the first question is to be in it.
+            if (isNow && Version < first) { (Version, Time) = await AskAsync(_shards.FirstAddress, instant).ConfigureAwait(false); }
         }
+    }
+
+    // Whether all shards have closed the version; else it becomes the newest below that one of them has.
+    private async Task<bool> IsCommonAsync(IReadOnlyList<string> addresses)
+    {
+        long asked = Version;
+        foreach (string address in addresses.Count == 1 ? [] : addresses)
+        {
+            (long Version, DateTimeOffset) found = await AskAsync(address, "VERSION", Text(asked)).ConfigureAwait(false);
+            if (found.Version < Version) { (Version, Time) = found; }
+        }
+        return Version == asked;
     }
 
     private async Task<(long Version, DateTimeOffset Time)> AskAsync(string address, params string[] instant)
     {
-        ProxyConnection shard = await ShardAsync(address).ConfigureAwait(false);
+        ProxyConnection shard = await _shards.AtAsync(address).ConfigureAwait(false);
         ProxyReply reply = await shard.CallAsync([Command, .. instant]).ConfigureAwait(false);
         return reply.IsError ? throw Refused(reply, $"{address}: ")
             : (reply.Items[1].Number, DateTimeOffset.FromUnixTimeMilliseconds(reply.Items[2].Number / 1000));
@@ -96,24 +95,4 @@ internal sealed class PastCluster : IAsyncDisposable
 
     private static ProxyUnreachableException Refused(ProxyReply reply, string who = "") =>
         new(who + reply.Text.Replace("ERR SLOGGER ", "", StringComparison.Ordinal), "");
-
-    private async Task<string[]> AddressesAsync()
-    {
-        ProxyReply slots = await _current.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false);
-        // A shard alone has no cluster.
-        string[] masters = slots.IsError ? []
-            : [.. slots.Items.Select(r => $"{r.Items[2].Items[0].Text}:{r.Items[2].Items[1].Text}").Distinct()];
-        return masters.Length > 0 ? masters : [_access.Address!.ToString()];
-    }
-
-    private async Task<ProxyConnection> ShardAsync(string address)
-    {
-        if (_shards.TryGetValue(address, out ProxyConnection? known)) { return known; }
-        if (!ListenAddress.TryParse(address, out ListenAddress? parsed, out _))
-        {
-            throw new ProxyUnreachableException($"{_access.Address} names a shard at \"{address}\", which is no address",
-                "look at --announce of that shard's proxy");
-        }
-        return _shards[address] = await ProxyConnection.OpenAsync(_access.To(parsed), AnswerMax).ConfigureAwait(false);
-    }
 }

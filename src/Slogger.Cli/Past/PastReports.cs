@@ -62,9 +62,10 @@ internal sealed record RunReport(long Version, DateTimeOffset Time, JsonNode? Re
 }
 
 /// <summary>How they are written as JSON.</summary>
-[JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower)]
+[JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, Converters = [typeof(MillisecondsJson)])]
 [JsonSerializable(typeof(GetReport))]
 [JsonSerializable(typeof(RunReport))]
+[JsonSerializable(typeof(RetentionReport))]
 internal sealed partial class PastReportJson : JsonSerializerContext;
 
 /// <summary>Replies as JSON.</summary>

@@ -4,24 +4,13 @@ using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Sites;
 
-/// <summary>One of them.</summary>
-/// <param name="Name">Its name.</param>
-/// <param name="Description">What it does, in a line.</param>
-/// <param name="Options">Its options.</param>
-/// <param name="Examples">For --help, without "slogger".</param>
-/// <param name="Text">For --help: what happens, and what does not.</param>
-/// <param name="RunAsync">Does it.</param>
-internal sealed record SiteCommand(
-    string Name, string Description, IReadOnlyList<OptionDefinition> Options, IReadOnlyList<string> Examples, string Text,
-        Func<OptionLayer, AppHost, Task<CommandResult>> RunAsync);
-
 /// <summary>The list.</summary>
 internal static class SiteCommands
 {
     private const string Secret = "--site-secret-file /etc/slogger/site-secret", Backup =
         $"--metadata \"postgres:Host=db2;Database=slogger\" {Secret}";
 
-    public static readonly IReadOnlyList<SiteCommand> All =
+    public static readonly IReadOnlyList<ListedCommand> All =
     [
         new(FailoverCommand.Name, "make the backup site the primary, when the primary is gone", FailoverCommand.Options,
             [$"failover --i-attest-the-primary-is-down {Backup}", $"failover --lose-shard 2 --i-attest-the-primary-is-down {Backup}"],
@@ -65,6 +54,4 @@ internal static class SiteCommands
             + "serves the watermark the stores of the backup do not advance, and nothing is lost.",
             WatermarkCommand.RunAsync),
     ];
-
-    public static SiteCommand? Find(string? name) => All.FirstOrDefault(c => c.Name == name);
 }

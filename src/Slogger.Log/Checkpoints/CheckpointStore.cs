@@ -37,6 +37,12 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         }
     }
 
+    /// <summary>The oldest checkpoint from which the log can restore anything; null if there is none.</summary>
+    public Checkpoint? Oldest(VersionLog log)
+    {
+        lock (Gate) { return Kept.FirstOrDefault(c => IsUsable(log, c)); }
+    }
+
     /// <summary>Notes of every usable checkpoint that fell behind that it belongs to a later line of the log too. The log
     /// remembers a limited number of branches, and a checkpoint from before them could not be told from a void one: to be
     /// called after each new world-line or reign. Durable when it returns.</summary>

@@ -190,7 +190,7 @@ public static class OptionCatalog
             + "pass-through without recovery. faster: a checkpoint of the embedded store, which has only this.",
             "log; faster for the embedded store", nameof(ServeOptions.Commit)),
         new("version-interval", Durability, "DURATION",
-            "Length of a version, 1ms to 60m. Shorter: a crash loses less, and commits come sooner. Longer: fewer syncs of the disk. In a "
+            "Length of a version, 1ms to 1h. Shorter: a crash loses less, and commits come sooner. Longer: fewer syncs of the disk. In a "
             + "cluster of several shards it has an effect when the cluster is made; later slogger interval changes it.",
             "5ms; 1ms with --replies committed", nameof(ServeOptions.VersionInterval)),
         new("replies", Durability, "early|committed",
@@ -207,6 +207,10 @@ public static class OptionCatalog
         new("log-budget", Durability, "SIZE",
             "Bytes of log to keep. Older log that a checkpoint covers is deleted. Larger: more versions can be restored.",
             "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
+        new("retention", Durability, "DURATION",
+            "How far back the past can be read. Older log is deleted with the next checkpoint. --log-budget wins: if it is reached before, "
+            + "the past is shorter, and slogger retention says so. For --commit log.", "none: as far as --log-budget allows",
+            nameof(ServeOptions.Retention)),
         new("rollback", Durability, "in-place|full",
             "How a Redis goes back when another shard has lost its own. in-place: put back only the keys written since, if that is "
             + "possible. full: always restore everything; clients wait for that. In place takes memory: up to 64 MB for the log since the "

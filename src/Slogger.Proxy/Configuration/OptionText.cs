@@ -13,7 +13,8 @@ public delegate bool OptionTextParser<T>(string text, out T value, out string pr
 public static class OptionText
 {
     private static readonly (string Suffix, long Microseconds)[] DurationUnits =
-        [("us", 1), ("ms", 1_000), ("min", 60_000_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000)];
+        [("us", 1), ("ms", 1_000), ("min", 60_000_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000),
+            ("d", 86_400_000_000)];
 
     // As in redis.conf: k, m, g are powers of 1000 and kb, mb, gb powers of 1024.
     private static readonly (string Suffix, long Bytes)[] SizeUnits =
@@ -245,7 +246,8 @@ public static class OptionText
         (string suffix, long unit) = microseconds switch
         {
             0 => ("ms", 1),
-            _ when microseconds % 60_000_000 == 0 => ("m", 60_000_000L),
+            _ when microseconds % 3_600_000_000 == 0 => ("h", 3_600_000_000L),
+            _ when microseconds % 60_000_000 == 0 => ("m", 60_000_000),
             _ when microseconds % 1_000_000 == 0 => ("s", 1_000_000),
             _ when microseconds % 1_000 == 0 => ("ms", 1_000),
             _ => ("us", 1),

@@ -19,6 +19,9 @@ public sealed record ServeOptions
     /// <summary>Largest version interval.</summary>
     public static readonly TimeSpan VersionIntervalMax = TimeSpan.FromMinutes(60);
 
+    /// <summary>Longest <see cref="Retention"/>.</summary>
+    public static readonly TimeSpan RetentionMax = TimeSpan.FromDays(3650);
+
     /// <summary>Smallest version interval.</summary>
     public static readonly TimeSpan VersionIntervalMin = TimeSpan.FromMilliseconds(1);
 
@@ -146,6 +149,12 @@ public sealed record ServeOptions
     /// <see cref="CheckpointEveryBytes"/>. Larger keeps more versions restorable.
     /// </summary>
     public long LogBudgetBytes { get; init; } = 4L << 30;
+
+    /// <summary>
+    /// How far back the past can be read, 1 s to 3650 days, while <see cref="LogBudgetBytes"/> is not reached. Older log is deleted with
+    /// the next checkpoint. Default: 0, as far as that budget allows.
+    /// </summary>
+    public TimeSpan Retention { get; init; }
 
     /// <summary>Size of a file of the version log, in bytes. Not to be chosen by people.</summary>
     internal int LogSegmentBytes { get; init; } = 64 << 20;

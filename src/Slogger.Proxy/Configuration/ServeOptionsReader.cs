@@ -120,6 +120,8 @@ public static class ServeOptionsReader
             LogLevel = reader.Value("log-level", Level, defaults.LogLevel),
             LogFormat = reader.Value("log-format", Format, defaults.LogFormat),
             CheckpointEveryBytes = reader.Value("checkpoint-every", AnySize, defaults.CheckpointEveryBytes),
+            Retention = reader.Value("retention", OptionText.Duration(TimeSpan.FromSeconds(1), ServeOptions.RetentionMax),
+                defaults.Retention),
             Site = SiteOptionsReader.Read(reader, command),
             Cohort = command == OptionCommands.Serve ? CohortOptionsReader.Read(reader) : null,
         };
@@ -320,6 +322,11 @@ public static class ServeOptionsReader
         {
             reader.Fail("replies", "committed needs --commit log, and a Redis", "remove it, or give --redis or --redis-server with "
                 + "--commit log");
+        }
+
+        if (options.Retention > TimeSpan.Zero && options.Commit != CommitMode.Log)
+        {
+            reader.Fail("retention", "needs --commit log, and a Redis", "remove it, or give --redis or --redis-server with --commit log");
         }
 
         if (options.ClockError > options.VersionInterval / 2)

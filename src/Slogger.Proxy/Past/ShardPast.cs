@@ -39,6 +39,9 @@ internal sealed class ShardPast : IPastReads
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
     private readonly RedisSupervisorOptions? _server;
+    private readonly PastWindow _window;
+    private readonly PastHolds _holds = new((long)IdleMax.TotalMilliseconds);
+    private readonly TimeSpan _retention;
     private readonly SemaphoreSlim _turn = new(1, 1);
     private readonly CancellationTokenSource _ending = new();
     private RedisSupervisor? _supervisor;
@@ -48,12 +51,11 @@ internal sealed class ShardPast : IPastReads
     private Task _keeping = Task.CompletedTask;
     private volatile bool _isCleared;           // of what a process before has left behind
     private long _lastUsed;
-    private long _neededFrom = long.MaxValue;
     private bool _isEnded;
 
     public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints)
     {
-        (_log, _checkpoints) = (log, checkpoints);
+        (_log, _checkpoints, _window, _retention) = (log, checkpoints, new(log, checkpoints), options.Retention);
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
     }
 
@@ -72,13 +74,28 @@ internal sealed class ShardPast : IPastReads
     /// <summary>The live store, which knows who may read what.</summary>
     public required Func<RedisEndpoint> Live { get; init; }
 
+    /// <summary>The oldest version that is promised to be kept; null: none is.</summary>
+    public VersionNumber? Promised => _retention == TimeSpan.Zero ? null
+        : Grid().VersionAt(NowUs() - (_retention.Ticks / TimeSpan.TicksPerMicrosecond)).Previous;
+
     /// <summary>The offset from which the log is needed here; <see cref="long.MaxValue"/>: nobody looks.</summary>
-    public long NeededFrom => Volatile.Read(ref _neededFrom);
+    public long HeldFrom => _holds.Lowest(Environment.TickCount64);
+
+    /// <summary>What DPR.INFO tells.</summary>
+    public IEnumerable<(string Name, long Value)> Status()
+    {
+        Boundary? from = Kept();
+        yield return ("past_from_version", from?.Version.Number ?? 0);
+        yield return ("past_from_unix_ms", from is { } oldest ? TimeUsOf(oldest) / 1000 : 0);
+        yield return ("retention_s", (long)_retention.TotalSeconds);
+        yield return ("retention_short", Promised is { } promised && from?.Version > promised && _log.StartOffset > _log.Origin.Offset
+            ? 1 : 0);
+    }
 
     /// <inheritdoc />
     public Task<byte[]> FindAsync(Instant at) => AnswerAsync(async () =>
     {
-        (Boundary end, _) = Find(await CommittedAsync(at).ConfigureAwait(false));
+        (Boundary end, _) = Hold(await CommittedAsync(at).ConfigureAwait(false));
         return RespText.Integers(end.WorldLine.Number, end.Version.Number, TimeUsOf(end));
     });
 
@@ -169,7 +186,11 @@ internal sealed class ShardPast : IPastReads
             _ => ClosedAt(nowUs - UsOf(at.Number), nowUs),
         };
         long waitsUntil = Environment.TickCount64 + (long)CommitMax.TotalMilliseconds;
-        while (Committed().Version < wanted)
+        bool isNow = at is { By: InstantBy.Ago, Number: 0 };
+        VersionNumber committed;
+        // What is acknowledged in a version that was not closed by itself is in the next one that was.
+        while ((committed = Committed().Version) < wanted
+            || (isNow && (committed = _log.BoundaryAtOrBelow(committed)?.Version ?? VersionNumber.Zero) < wanted))
         {
             if (Environment.TickCount64 > waitsUntil)
             {
@@ -178,13 +199,21 @@ internal sealed class ShardPast : IPastReads
             }
             await Task.Delay(CommitPause, _ending.Token).ConfigureAwait(false);
         }
-        return wanted;
+        return isNow ? committed : wanted;
     }
 
     // Where the version ends, or the last before it that was closed by itself; and the checkpoint that it can be made from.
     private (Boundary End, Checkpoint Base) Find(VersionNumber version) =>
         _log.BoundaryAtOrBelow(version) is { } end && _checkpoints.Latest(_log, end.Offset) is { } checkpoint ? (end, checkpoint)
-            : throw new PastException($"version {version} is not kept: {WhatIsKept()}");
+            : throw new PastException($"version {version} is not kept: {WhatIsKept(version)}");
+
+    // The same; it stays for a while.
+    private (Boundary End, Checkpoint Base) Hold(VersionNumber version)
+    {
+        (Boundary End, Checkpoint Base) found = Find(version);
+        _holds.Renew(found.Base.Offset, Environment.TickCount64);
+        return found;
+    }
 
     private VersionNumber ClosedAt(long timeUs, long nowUs)
     {
@@ -198,16 +227,25 @@ internal sealed class ShardPast : IPastReads
             : throw new PastException($"{TextOf(timeUs)} is before the cluster began: that was {TextOf(grid.Stretches[0].StartUs)}");
     }
 
-    private string WhatIsKept()
+    private string WhatIsKept(VersionNumber version) => _window.From switch
     {
-        if (_checkpoints.All is not [var oldest, ..] || _log.IsEmpty) { return "there is no checkpoint yet that it could be made from"; }
-        foreach (Boundary boundary in _log.Boundaries)
+        null => "nothing is kept yet",
+        { } from when from.Version <= version => "writes that no log has lie between it and the checkpoint below",
+        { } from => string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {from.Version}, of "
+            + $"{TimeOf(from.Version)} (--retention and --log-budget decide how far)"),
+    };
+
+    // Null also if it cannot be told now.
+    private Boundary? Kept()
+    {
+        try
         {
-            if (boundary.Offset < oldest.Offset) { continue; }
-            return string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {boundary.Version}, of "
-                + $"{TimeOf(boundary.Version)} (--log-budget decides how far)");
+            return _window.From;
         }
-        return "nothing is kept yet";
+        catch (Exception e) when (e is LogException or IOException)
+        {
+            return null;
+        }
     }
 
     // All shards end a version at the same time of the grid.
@@ -227,8 +265,7 @@ internal sealed class ShardPast : IPastReads
     private PastState StateAt(VersionNumber version, string directory)
     {
         Volatile.Write(ref _lastUsed, Environment.TickCount64);
-        (Boundary end, Checkpoint checkpoint) = Find(version);
-        Volatile.Write(ref _neededFrom, checkpoint.Offset);
+        (Boundary end, Checkpoint checkpoint) = Hold(version);
         if (_base is not { } known || !known.IsOf(_log, checkpoint))
         {
             _base?.Dispose();
@@ -264,7 +301,6 @@ internal sealed class ShardPast : IPastReads
         _rights = null;
         _base?.Dispose();
         _base = null;
-        Volatile.Write(ref _neededFrom, long.MaxValue);
         if (_supervisor is not { } supervisor) { return; }
         _supervisor = null;
         await using (supervisor) { await ScratchServer.EndAsync(supervisor, _server!).ConfigureAwait(false); }

@@ -2,6 +2,7 @@
 //
 // The log is trimmed under its lock, which nobody holds while a checkpoint is fetched.
 using Slogger.Core.Identities;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -33,6 +34,7 @@ internal sealed class Checkpointer
     private readonly RedisDumps _dumps;
     private long _nextUs;
     private long _nextEarlyUs;
+    private bool _isShort;
 
     public Checkpointer(ServeOptions options, ILogger report, VersionLog log, Lock logLock, CheckpointStore store, RedisDumps dumps)
     {
@@ -52,6 +54,12 @@ internal sealed class Checkpointer
 
     /// <summary>The offset from which others still need the log.</summary>
     public required Func<long> NeededFrom { get; init; }
+
+    /// <summary>The oldest version of the past that is promised; null: none is.</summary>
+    public required Func<VersionNumber?> Promised { get; init; }
+
+    /// <summary>The offset from which those who read the past need the log and a checkpoint below.</summary>
+    public required Func<long> HeldFrom { get; init; }
 
     /// <summary>What a restore would have to replay on top of the newest checkpoint. Any thread.</summary>
     public long TailBytes => _log.EndOffset - (Newest?.Offset ?? _log.StartOffset);
@@ -195,13 +203,23 @@ internal sealed class Checkpointer
         return scanner.Database;
     }
 
-    // Behind the recorded cut two checkpoints are kept, and of the log what the budget allows.
+    // Behind the recorded cut two checkpoints are kept, and of the log what is promised, as long as the budget allows.
     private void Trim()
     {
         if (CutOffset is not { } cut) { return; }
-        long every = _options.CheckpointEveryBytes;
-        long spare = _options.LogBudgetBytes - every;
-        long below = Math.Min(cut, Math.Max(0, _log.EndOffset - spare));
+        long every = _options.CheckpointEveryBytes, budget = _options.LogBudgetBytes;
+        long byBudget = Math.Max(0, _log.EndOffset - (budget - every));
+        long byAge = Promised() is { } version ? _log.BoundaryAtOrBelow(version)?.Offset ?? 0 : 0;
+        // Who reads without an end does not fill the disk.
+        long held = _log.SizeBytes > 2 * budget ? long.MaxValue : HeldFrom();
+        long below = Math.Min(Math.Min(cut, held), Math.Max(byBudget, byAge));
+        bool isShort = _options.Retention > TimeSpan.Zero && byBudget > byAge;
+        if (isShort && !_isShort)
+        {
+            _report.Warn($"shard {_options.Shard}: of the past less is kept than --retention {OptionText.FormatDuration(_options.Retention)}"
+                + $" promises, since the log reaches --log-budget {OptionText.FormatSize(budget)} before: raise that");
+        }
+        _isShort = isShort;
         if (_store.Prune(_log, KeptAtCut, below, every) is { } oldest)
         {
             long needed = Math.Min(oldest, NeededFrom());

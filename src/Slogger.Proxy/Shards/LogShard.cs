@@ -124,7 +124,9 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             RecordedCut = () => RecordedCut,
             Served = () => IsFollowing ? null : new WorldLine(WorldLine),
             NeededFrom = () => Math.Min(IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
-                Math.Min(_lead?.NeededFrom ?? long.MaxValue, _past?.NeededFrom ?? long.MaxValue)),
+                _lead?.NeededFrom ?? long.MaxValue),
+            Promised = () => _past?.Promised,
+            HeldFrom = () => _past?.HeldFrom ?? long.MaxValue,
         };
         _past = new(_options, _log, _checkpoints)
         {
@@ -172,7 +174,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         yield return ("log_tail_bytes", _checkpointer.TailBytes);
         yield return ("checkpoint_last_unix", newest?.CreatedAt.ToUnixTimeSeconds() ?? 0);
         yield return ("checkpoint_last_bytes", newest?.Bytes ?? 0);
-        foreach ((string, long) line in RollbackStatus()) { yield return line; }
+        foreach ((string, long) line in (_past?.Status() ?? []).Concat(RollbackStatus())) { yield return line; }
     }
 
     // ---- The replication link's thread ----

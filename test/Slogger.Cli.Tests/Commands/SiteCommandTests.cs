@@ -10,7 +10,7 @@ public sealed class SiteCommandTests
     public async Task Help_OfEachCommand_HasAllOptionsAndExitCodes()
     {
         string list = (await AppRun.Of(["--help"])).Output;
-        foreach (SiteCommand command in SiteCommands.All.Concat(CohortCommands.All))
+        foreach (ListedCommand command in ListedCommand.All)
         {
             Assert.Matches($"  slogger {command.Name} +{command.Description}", list);
             AppRun run = await AppRun.Of([.. command.Name.Split(' '), "--help"]);

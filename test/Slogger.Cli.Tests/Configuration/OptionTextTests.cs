@@ -28,9 +28,9 @@ public class OptionTextTests
 
     [Theory]
     [InlineData("5", "5ms, 5s or 5m")]
-    [InlineData("0ms", "1ms to 60m")]
-    [InlineData("999us", "1ms to 60m")]
-    [InlineData("61m", "1ms to 60m")]
+    [InlineData("0ms", "1ms to 1h")]
+    [InlineData("999us", "1ms to 1h")]
+    [InlineData("61m", "1ms to 1h")]
     [InlineData("99999999999999999999999999h", "out of range")]
     [InlineData("-5ms", "not a duration")]
     [InlineData("", "not a duration")]

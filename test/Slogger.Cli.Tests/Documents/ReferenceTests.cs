@@ -43,14 +43,14 @@ public partial class ReferenceTests
 
     public static TheoryData<string> CommandsWithOptionsOfTheirOwn =>
         [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, GetCommand.Name,
-            .. SiteCommands.All.Concat(CohortCommands.All).Select(c => c.Name)];
+            .. ListedCommand.All.Select(c => c.Name)];
 
     [Theory]
     [MemberData(nameof(CommandsWithOptionsOfTheirOwn))]
     public void Commands_TheirOptions_AreInTheirSectionsAndNoOthers(string name)
     {
-        SiteCommand? ofSites = SiteCommands.Find(name);
-        IEnumerable<OptionDefinition> options = (ofSites ?? CohortCommands.Find(name))?.Options ?? name switch
+        ListedCommand? ofSites = SiteCommands.All.FirstOrDefault(c => c.Name == name);
+        IEnumerable<OptionDefinition> options = ListedCommand.Find(name)?.Options ?? name switch
         {
             StatusCommand.Name => StatusOptions.All,
             MoveCommand.Name => MoveOptions.All,

@@ -1,0 +1,60 @@
+// Connections of a command to the proxies of a cluster, one for each shard.
+using Slogger.Resp;
+
+namespace Slogger.Cli.Access;
+
+/// <summary>Connections by address; each is opened when it is needed first. One question at a time.</summary>
+internal sealed class ClusterConnections : IAsyncDisposable
+{
+    private readonly ProxyAccess _access;
+    private readonly TimeSpan _answerMax;
+    private readonly Dictionary<string, ProxyConnection> _open = [];
+
+    private ClusterConnections(ProxyAccess access, TimeSpan answerMax, ProxyConnection first)
+    {
+        (_access, _answerMax, First) = (access, answerMax, first);
+        _open.Add(FirstAddress, first);
+    }
+
+    /// <summary>The one that was named.</summary>
+    public ProxyConnection First { get; }
+
+    /// <summary>Where that is.</summary>
+    public string FirstAddress => _access.Address!.ToString();
+
+    /// <summary>Connects to one proxy of the cluster.</summary>
+    /// <param name="access">It; its address is known.</param>
+    /// <param name="answerMax">How long an answer may take.</param>
+    /// <exception cref="ProxyUnreachableException">It cannot be reached.</exception>
+    public static async Task<ClusterConnections> OpenAsync(ProxyAccess access, TimeSpan answerMax) =>
+        new(access, answerMax, await ProxyConnection.OpenAsync(access, answerMax).ConfigureAwait(false));
+
+    /// <summary>The addresses of all shards that own slots; of a shard alone its own.</summary>
+    /// <exception cref="ProxyUnreachableException">It cannot be asked.</exception>
+    public async Task<IReadOnlyList<string>> AddressesAsync()
+    {
+        ProxyReply slots = await First.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false);
+        // A shard alone has no cluster.
+        string[] masters = slots.IsError ? []
+            : [.. slots.Items.Select(r => $"{r.Items[2].Items[0].Text}:{r.Items[2].Items[1].Text}").Distinct()];
+        return masters.Length > 0 ? masters : [FirstAddress];
+    }
+
+    /// <summary>The connection to a proxy.</summary>
+    /// <exception cref="ProxyUnreachableException">It cannot be reached.</exception>
+    public async Task<ProxyConnection> AtAsync(string address)
+    {
+        if (_open.TryGetValue(address, out ProxyConnection? known)) { return known; }
+        if (!ListenAddress.TryParse(address, out ListenAddress? parsed, out _))
+        {
+            throw new ProxyUnreachableException($"{_access.Address} names a shard at \"{address}\", which is no address",
+                "look at --announce of that shard's proxy");
+        }
+        return _open[address] = await ProxyConnection.OpenAsync(_access.To(parsed), _answerMax).ConfigureAwait(false);
+    }
+
+    public async ValueTask DisposeAsync()
+    {
+        foreach (ProxyConnection connection in _open.Values) { await connection.DisposeAsync().ConfigureAwait(false); }
+    }
+}
