@@ -211,7 +211,7 @@ internal sealed class Checkpointer
         long byBudget = Math.Max(0, _log.EndOffset - (budget - every));
         long byAge = Promised() is { } version ? _log.BoundaryAtOrBelow(version)?.Offset ?? 0 : 0;
         // Who reads without an end does not fill the disk.
-        long held = _log.SizeBytes > 2 * budget ? long.MaxValue : HeldFrom();
+        long held = _log.EndOffset - _log.StartOffset > 2 * budget ? long.MaxValue : HeldFrom();
         long below = Math.Min(Math.Min(cut, held), Math.Max(byBudget, byAge));
         bool isShort = _options.Retention > TimeSpan.Zero && byBudget > byAge;
         if (isShort && !_isShort)

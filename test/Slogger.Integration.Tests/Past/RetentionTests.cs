@@ -77,7 +77,7 @@ public sealed class RetentionTests
         using var workspace = new Workspace();
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup
         {
-            Options = ["--checkpoint-every", "1mb", "--log-budget", "64mb", "--retention", "3s"],
+            Options = ["--checkpoint-every", "1mb", "--log-budget", "1gb", "--retention", "3s"],
         });
         await deployment.StartAsync();
         using RespClient client = await deployment.ConnectAsync();
