@@ -85,6 +85,8 @@ internal static class HelpText
         [GetCommand.Name] = [("", PastReportJson.Default.GetReport)],
         [RunCommand.Name] = [("", PastReportJson.Default.RunReport)],
         [RetentionCommand.Name] = [("", PastReportJson.Default.RetentionReport)],
+        [SnapshotCommand.Name] = [("", PastReportJson.Default.SnapshotManifest)],
+        [LoadCommand.Name] = [("", PastReportJson.Default.LoadReport)],
         [CohortStatusCommand.Name] = [("", CohortReportJson.Default.CohortReport)],
         [LeadCommand.Name] = [("", CohortReportJson.Default.LeadReport)],
         [PlanCommand.Name] = [("", CohortReportJson.Default.PlanReport)],

@@ -38,4 +38,25 @@ internal interface IPastReads
 
     /// <summary>What a command would have read: its reply, or an error.</summary>
     Task<byte[]> ReadAsync(PastRead read);
+
+    /// <summary>The snapshots of the shard.</summary>
+    IPastSnapshots Snapshots { get; }
+}
+
+/// <summary>Makes snapshots of a shard's past. Each answer is a reply, or an error. Any thread.</summary>
+internal interface IPastSnapshots
+{
+    /// <summary>Begins one: its name, world-line, version, and its end in microseconds since the Unix epoch.</summary>
+    /// <param name="at">The instant.</param>
+    /// <param name="user">Who asks: a user of the store's.</param>
+    Task<byte[]> BeginAsync(Instant at, string user);
+
+    /// <summary>How far one is: a state, bytes done, bytes in all; and of one that is ready its keys.</summary>
+    Task<byte[]> StateAsync(string name);
+
+    /// <summary>A part of its file; shorter at the end.</summary>
+    Task<byte[]> ReadAsync(string name, long offset, int bytesMax);
+
+    /// <summary>Gives one up.</summary>
+    Task<byte[]> EndAsync(string name);
 }

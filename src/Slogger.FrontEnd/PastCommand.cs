@@ -18,15 +18,15 @@ internal static class PastCommand
     private const int FirstWord = 3;
     private const string Form = $"{Name} VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]";
 
-    public static bool Handle(Client client)
+    /// <summary>Handles the commands about the past.</summary>
+    public static bool HandleAny(Client client) =>
+        client.ArgumentIs(0, "DPR.SNAPSHOT"u8) ? SnapshotCommand.Handle(client) : Handle(client);
+
+    private static bool Handle(Client client)
     {
-        if (client.Loop.Shard.Past is not { } past)
-        {
-            return client.RefuseCommand($"ERR SLOGGER {Name} needs --commit log, and a Redis as the store");
-        }
-        if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand($"ERR SLOGGER {Name} cannot be queued in a transaction"); }
-        if (CommitCommands.WhileSubscribed(client, Name) is { } subscribed) { return client.RefuseCommand(subscribed); }
-        if (InstantOf(client) is not { } at) { return client.RefuseCommand($"ERR SLOGGER it is {Form}"); }
+        if (Refusal(client, Name) is { } why) { return client.RefuseCommand(why); }
+        IPastReads past = client.Loop.Shard.Past!;
+        if (InstantOf(client, 1) is not { } at) { return client.RefuseCommand($"ERR SLOGGER it is {Form}"); }
         if (client.ArgumentCount == FirstWord) { return Ask(client, () => past.FindAsync(at)); }
         // Which commands the store has is known when a connection to it is.
         if (client.Route(needsDedicated: false) is null) { return false; }
@@ -38,12 +38,19 @@ internal static class PastCommand
         return Ask(client, () => past.ReadAsync(read));
     }
 
-    private static Instant? InstantOf(Client client)
+    /// <summary>Why a command about the past cannot be answered here; null: it can.</summary>
+    public static string? Refusal(Client client, string name) =>
+        client.Loop.Shard.Past is null ? $"ERR SLOGGER {name} needs --commit log, and a Redis as the store"
+            : (client.Pins & Pins.Multi) != 0 ? $"ERR SLOGGER {name} cannot be queued in a transaction"
+            : CommitCommands.WhileSubscribed(client, name);
+
+    /// <summary>The instant that an argument and the one behind it name; null: they name none.</summary>
+    public static Instant? InstantOf(Client client, int index)
     {
-        if (client.ArgumentCount < FirstWord || !client.ArgumentNumber(2, out long number) || number < 0) { return null; }
-        return client.ArgumentIs(1, "VERSION"u8) ? new(InstantBy.Version, number)
-            : client.ArgumentIs(1, "TIME"u8) ? new(InstantBy.Time, number)
-            : client.ArgumentIs(1, "AGO"u8) ? new(InstantBy.Ago, number) : null;
+        if (!client.ArgumentNumber(index + 1, out long number) || number < 0) { return null; }
+        return client.ArgumentIs(index, "VERSION"u8) ? new(InstantBy.Version, number)
+            : client.ArgumentIs(index, "TIME"u8) ? new(InstantBy.Time, number)
+            : client.ArgumentIs(index, "AGO"u8) ? new(InstantBy.Ago, number) : null;
     }
 
     // Why a command cannot be answered from the keys that it names alone; else where these are among its words.
@@ -64,7 +71,8 @@ internal static class PastCommand
             : name == "XREAD" && Has("BLOCK", before: places[0]) ? "ERR SLOGGER nothing can be waited for in the past" : null;
     }
 
-    private static bool Ask(Client client, Func<Task<byte[]>> ask) => CommitCommands.Probe(client, c =>
+    /// <summary>Asks for an answer in the background, and replies with it.</summary>
+    public static bool Ask(Client client, Func<Task<byte[]>> ask) => CommitCommands.Probe(client, c =>
     {
         c.Wait(Waiting.Reply);
         Task.Run(ask).ContinueWith(asked => c.Loop.Post(() =>

@@ -42,16 +42,15 @@ internal sealed class ClusterConnections : IAsyncDisposable
 
     /// <summary>The connection to a proxy.</summary>
     /// <exception cref="ProxyUnreachableException">It cannot be reached.</exception>
-    public async Task<ProxyConnection> AtAsync(string address)
-    {
-        if (_open.TryGetValue(address, out ProxyConnection? known)) { return known; }
-        if (!ListenAddress.TryParse(address, out ListenAddress? parsed, out _))
-        {
-            throw new ProxyUnreachableException($"{_access.Address} names a shard at \"{address}\", which is no address",
-                "look at --announce of that shard's proxy");
-        }
-        return _open[address] = await ProxyConnection.OpenAsync(_access.To(parsed), _answerMax).ConfigureAwait(false);
-    }
+    public async Task<ProxyConnection> AtAsync(string address) => _open.TryGetValue(address, out ProxyConnection? known) ? known
+        : _open[address] = await ProxyConnection.OpenAsync(AccessTo(address), _answerMax).ConfigureAwait(false);
+
+    /// <summary>How a proxy is reached, as the same user.</summary>
+    /// <exception cref="ProxyUnreachableException">That is no address.</exception>
+    public ProxyAccess AccessTo(string address) => address == FirstAddress ? _access
+        : ListenAddress.TryParse(address, out ListenAddress? parsed, out _) ? _access.To(parsed)
+        : throw new ProxyUnreachableException($"{_access.Address} names a shard at \"{address}\", which is no address",
+            "look at --announce of that shard's proxy");
 
     public async ValueTask DisposeAsync()
     {

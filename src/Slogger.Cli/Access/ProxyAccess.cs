@@ -1,6 +1,7 @@
 // How a command reaches a proxy: by its address, or by its data directory, in which the proxy that runs has left its own.
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
 using Slogger.Resp;
 
 namespace Slogger.Cli.Access;
@@ -86,6 +87,17 @@ internal sealed class ProxyAccess
     /// <summary>The same, to another proxy of the cluster.</summary>
     public ProxyAccess To(ListenAddress address) =>
         new(address, null, User, Password, CaFile, UsesTls, TakesAnyCertificate);
+
+    /// <summary>The same, for a connection that sends many commands at once. Its address is known.</summary>
+    public RedisEndpoint Endpoint => new()
+    {
+        Host = Address!.IsUnix ? "" : Address.Host,
+        Port = Address.IsUnix ? 0 : Address.Port,
+        UnixSocketPath = Address.IsUnix ? Address.UnixPath : null,
+        User = User,
+        Password = Password,
+        Tls = UsesTls ? new() { CaFile = CaFile, Insecure = TakesAnyCertificate } : null,
+    };
 
     /// <summary>Finds the proxy, if no address is given.</summary>
     /// <param name="host">The process.</param>

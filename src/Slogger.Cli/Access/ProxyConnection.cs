@@ -19,10 +19,13 @@ internal sealed class ProxyUnreachableException(string message, string remedy) :
 
 /// <summary>A reply of RESP2.</summary>
 /// <param name="Kind">Its first byte: '+', '-', ':', '$' or '*'; '_': nothing.</param>
-/// <param name="Text">Of all but arrays.</param>
+/// <param name="Bytes">Of all but arrays.</param>
 /// <param name="Items">Of an array.</param>
-internal sealed record ProxyReply(char Kind, string Text, IReadOnlyList<ProxyReply> Items)
+internal sealed record ProxyReply(char Kind, byte[] Bytes, IReadOnlyList<ProxyReply> Items)
 {
+    /// <summary>Of all but arrays: <see cref="Bytes"/> as text.</summary>
+    public string Text => Encoding.UTF8.GetString(Bytes);
+
     /// <summary>Whether it is an error.</summary>
     public bool IsError => Kind == '-';
 
@@ -183,19 +186,19 @@ internal sealed class ProxyConnection : IAsyncDisposable
         switch (kind)
         {
             case '+' or '-' or ':':
-                return new(kind, line[1..], []);
+                return new(kind, Encoding.UTF8.GetBytes(line[1..]), []);
             case '$' or '*' when line is "$-1" or "*-1":
-                return new('_', "", []);
+                return new('_', [], []);
             case '$':
                 int length = LengthIn(line);
                 while (_end - _start < length + 2) { await FillAsync(limit).ConfigureAwait(false); }
-                string text = Encoding.UTF8.GetString(_buffer, _start, length);
+                byte[] bytes = _buffer.AsSpan(_start, length).ToArray();
                 _start += length + 2;
-                return new(kind, text, []);
+                return new(kind, bytes, []);
             case '*':
                 var items = new List<ProxyReply>();
                 for (int left = LengthIn(line); left > 0; left--) { items.Add(await ReadAsync(limit).ConfigureAwait(false)); }
-                return new(kind, "", items);
+                return new(kind, [], items);
             default:
                 throw new InvalidDataException("it does not speak Redis's protocol as expected");
         }

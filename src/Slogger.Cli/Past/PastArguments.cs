@@ -21,19 +21,26 @@ internal static class PastArguments
         Report.Json(Where),
     ];
 
-    public static readonly IReadOnlyList<OptionDefinition> Options =
+    /// <summary>Those that name an instant.</summary>
+    public static readonly IReadOnlyList<OptionDefinition> Instant =
     [
         new("at", When, "TIME", "A time: 14:03:07.120 is of the last 24 hours, in UTC; 2026-11-29T14:03:07.120Z, also with another zone.",
             "none", ""),
         new("ago", When, "DURATION", "So long ago. 0s: now, with all that was acknowledged.", "none", ""),
         new("version", When, "V", "The end of a version.", "none", ""),
-        .. Proxy,
     ];
 
+    public static readonly IReadOnlyList<OptionDefinition> Options = [.. Instant, .. Proxy];
+
     /// <summary>The instant, as DPR.ASOF has it; null: an error was added.</summary>
-    public static string[]? ReadInstant(OptionLayer texts, DateTimeOffset now, List<OptionError> errors)
+    /// <param name="texts">The options.</param>
+    /// <param name="now">What --at without a date counts back from.</param>
+    /// <param name="errors">Receives what is wrong.</param>
+    /// <param name="fallback">The instant if none is named; null: one is needed.</param>
+    public static string[]? ReadInstant(OptionLayer texts, DateTimeOffset now, List<OptionError> errors, string[]? fallback = null)
     {
         string? at = texts.One("at", errors), ago = texts.One("ago", errors), version = texts.One("version", errors);
+        if (fallback is not null && at is null && ago is null && version is null) { return fallback; }
         if (new[] { at, ago, version }.Count(t => t is not null) != 1)
         {
             errors.Add(new OptionError("the instant is named by one of --at, --ago and --version", Origin, TimeForm));

@@ -16,6 +16,9 @@ internal sealed class PastCluster : IAsyncDisposable
 
     private PastCluster(ClusterConnections shards) => (_shards, _current) = (shards, shards.First);
 
+    /// <summary>The connections.</summary>
+    public ClusterConnections Shards => _shards;
+
     /// <summary>The version at whose end all reads are.</summary>
     public long Version { get; private set; }
 
@@ -93,6 +96,7 @@ internal sealed class PastCluster : IAsyncDisposable
 
     private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
 
-    private static ProxyUnreachableException Refused(ProxyReply reply, string who = "") =>
+    /// <summary>What a proxy's refusal is to a person.</summary>
+    public static ProxyUnreachableException Refused(ProxyReply reply, string who = "") =>
         new(who + reply.Text.Replace("ERR SLOGGER ", "", StringComparison.Ordinal), "");
 }

@@ -66,6 +66,8 @@ internal sealed record RunReport(long Version, DateTimeOffset Time, JsonNode? Re
 [JsonSerializable(typeof(GetReport))]
 [JsonSerializable(typeof(RunReport))]
 [JsonSerializable(typeof(RetentionReport))]
+[JsonSerializable(typeof(SnapshotManifest))]
+[JsonSerializable(typeof(LoadReport))]
 internal sealed partial class PastReportJson : JsonSerializerContext;
 
 /// <summary>Replies as JSON.</summary>

@@ -33,15 +33,13 @@ internal sealed class ShardPast : IPastReads
     private static readonly string[] s_settings = [$"maxmemory {LensMemory}", "maxmemory-policy noeviction"];
 
     private static readonly RollbackLimits s_limits = new() { CommandsMax = 1_000_000 };
-    private static readonly TimeSpan IdleMax = TimeSpan.FromMinutes(1), CommitMax = TimeSpan.FromSeconds(10);
-    private static readonly TimeSpan CommitPause = TimeSpan.FromMilliseconds(2);
+    private static readonly TimeSpan IdleMax = TimeSpan.FromMinutes(1);
 
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
+    private readonly PastInstants _instants;
+    private readonly ShardSnapshots _snapshots;
     private readonly RedisSupervisorOptions? _server;
-    private readonly PastWindow _window;
-    private readonly PastHolds _holds = new((long)IdleMax.TotalMilliseconds);
-    private readonly TimeSpan _retention;
     private readonly SemaphoreSlim _turn = new(1, 1);
     private readonly CancellationTokenSource _ending = new();
     private RedisSupervisor? _supervisor;
@@ -53,67 +51,40 @@ internal sealed class ShardPast : IPastReads
     private long _lastUsed;
     private bool _isEnded;
 
-    public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints)
+    public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants)
     {
-        (_log, _checkpoints, _window, _retention) = (log, checkpoints, new(log, checkpoints), options.Retention);
+        (_log, _checkpoints, _instants) = (log, checkpoints, instants);
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
+        _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!() };
     }
-
-    /// <summary>The recorded cut.</summary>
-    public required Func<WorldPoint> Committed { get; init; }
-
-    /// <summary>The cluster's clock grid.</summary>
-    public required Func<VersionGrid> Grid { get; init; }
-
-    /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
-    public required Func<long> NowUs { get; init; }
-
-    /// <summary>Whether keys may have been another shard's before: then its log has them, and not this one's.</summary>
-    public required Func<bool> HaveSlotsMoved { get; init; }
 
     /// <summary>The live store, which knows who may read what.</summary>
     public required Func<RedisEndpoint> Live { get; init; }
 
-    /// <summary>The oldest version that is promised to be kept; null: none is.</summary>
-    public VersionNumber? Promised => _retention == TimeSpan.Zero ? null
-        : Grid().VersionAt(NowUs() - (_retention.Ticks / TimeSpan.TicksPerMicrosecond)).Previous;
-
-    /// <summary>The offset from which the log is needed here; <see cref="long.MaxValue"/>: nobody looks.</summary>
-    public long HeldFrom => _holds.Lowest(Environment.TickCount64);
-
-    /// <summary>What DPR.INFO tells.</summary>
-    public IEnumerable<(string Name, long Value)> Status()
-    {
-        Boundary? from = Kept();
-        yield return ("past_from_version", from?.Version.Number ?? 0);
-        yield return ("past_from_unix_ms", from is { } oldest ? TimeUsOf(oldest) / 1000 : 0);
-        yield return ("retention_s", (long)_retention.TotalSeconds);
-        yield return ("retention_short", Promised is { } promised && from?.Version > promised && _log.StartOffset > _log.Origin.Offset
-            ? 1 : 0);
-    }
+    /// <inheritdoc />
+    public IPastSnapshots Snapshots => _snapshots;
 
     /// <inheritdoc />
-    public Task<byte[]> FindAsync(Instant at) => AnswerAsync(async () =>
+    public Task<byte[]> FindAsync(Instant at) => PastAnswer.OfAsync(async () =>
     {
-        (Boundary end, _) = Hold(await CommittedAsync(at).ConfigureAwait(false));
-        return RespText.Integers(end.WorldLine.Number, end.Version.Number, TimeUsOf(end));
+        (Boundary end, _) = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
+        return RespText.Integers(end.WorldLine.Number, end.Version.Number, _instants.TimeUsOf(end));
     });
 
     /// <inheritdoc />
-    public Task<byte[]> ReadAsync(PastRead read) => AnswerAsync(async () =>
+    public Task<byte[]> ReadAsync(PastRead read) => PastAnswer.OfAsync(async () =>
     {
-        if (_server is null)
-        {
-            throw new PastException("the past is shown by a redis-server beside the shard's own, and this process knows no program for it, "
-                + "since its Redis is run by others (--redis): use slogger restore with a copy of the data directory");
-        }
-        VersionNumber version = await CommittedAsync(read.At).ConfigureAwait(false);
+        if (_server is null) { throw PastAnswer.NoServer(); }
+        VersionNumber version = await _instants.CommittedAsync(read.At, _ending.Token).ConfigureAwait(false);
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {
             // As the live store would answer the same command.
             _rights ??= await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false);
-            if (await _rights.RefusalAsync(read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why) { return Error(why); }
+            if (await _rights.RefusalAsync(read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why)
+            {
+                return PastAnswer.Error(why);
+            }
             // Its directory is the server's, which closes it to other users.
             Lens lens = await LensAsync(_server).ConfigureAwait(false);
             PastState state = StateAt(version, _server.Directory);
@@ -129,6 +100,7 @@ internal sealed class ShardPast : IPastReads
     /// The control task.</summary>
     public void Keep()
     {
+        _snapshots.Keep();
         bool isDue = !_isCleared || (_supervisor is not null && IsIdle);
         if (isDue && _server is not null && _keeping.IsCompleted) { _keeping = Task.Run(KeepAsync); }
     }
@@ -160,6 +132,7 @@ internal sealed class ShardPast : IPastReads
     /// <summary>Ends all of it.</summary>
     public async Task EndAsync()
     {
+        await _snapshots.StopAsync().ConfigureAwait(false);
         await _ending.CancelAsync().ConfigureAwait(false);
         await _turn.WaitAsync().ConfigureAwait(false);
         _isEnded = true;
@@ -167,112 +140,19 @@ internal sealed class ShardPast : IPastReads
         _turn.Release();
     }
 
-    // ---- Which instant ----
-
-    private async Task<VersionNumber> CommittedAsync(Instant at)
-    {
-        if (HaveSlotsMoved())
-        {
-            throw new PastException("slots have moved in this cluster, and which shard had a key then is not recorded: the past cannot be "
-                + "read by keys");
-        }
-        long nowUs = NowUs();
-        VersionNumber wanted = at.By switch
-        {
-            InstantBy.Version => new(at.Number),
-            InstantBy.Time => ClosedAt(UsOf(at.Number), nowUs),
-            // What is acknowledged now is in the version that is open.
-            _ when at.Number == 0 => Grid().VersionAt(nowUs),
-            _ => ClosedAt(nowUs - UsOf(at.Number), nowUs),
-        };
-        long waitsUntil = Environment.TickCount64 + (long)CommitMax.TotalMilliseconds;
-        bool isNow = at is { By: InstantBy.Ago, Number: 0 };
-        VersionNumber committed;
-        // What is acknowledged in a version that was not closed by itself is in the next one that was.
-        while ((committed = Committed().Version) < wanted
-            || (isNow && (committed = _log.BoundaryAtOrBelow(committed)?.Version ?? VersionNumber.Zero) < wanted))
-        {
-            if (Environment.TickCount64 > waitsUntil)
-            {
-                throw new PastException(string.Create(CultureInfo.InvariantCulture,
-                    $"version {wanted} is not committed: the newest that is, is {Committed().Version}, of {TimeOf(Committed().Version)}"));
-            }
-            await Task.Delay(CommitPause, _ending.Token).ConfigureAwait(false);
-        }
-        return isNow ? committed : wanted;
-    }
-
-    // Where the version ends, or the last before it that was closed by itself; and the checkpoint that it can be made from.
-    private (Boundary End, Checkpoint Base) Find(VersionNumber version) =>
-        _log.BoundaryAtOrBelow(version) is { } end && _checkpoints.Latest(_log, end.Offset) is { } checkpoint ? (end, checkpoint)
-            : throw new PastException($"version {version} is not kept: {WhatIsKept(version)}");
-
-    // The same; it stays for a while.
-    private (Boundary End, Checkpoint Base) Hold(VersionNumber version)
-    {
-        (Boundary End, Checkpoint Base) found = Find(version);
-        _holds.Renew(found.Base.Offset, Environment.TickCount64);
-        return found;
-    }
-
-    private VersionNumber ClosedAt(long timeUs, long nowUs)
-    {
-        VersionGrid grid = Grid();
-        if (timeUs > nowUs)
-        {
-            throw new PastException($"{TextOf(timeUs)} is in the future: by the cluster's clock it is {TextOf(nowUs)}");
-        }
-        VersionNumber closed = grid.VersionAt(timeUs).Previous;
-        return closed >= grid.Stretches[0].FirstVersion ? closed
-            : throw new PastException($"{TextOf(timeUs)} is before the cluster began: that was {TextOf(grid.Stretches[0].StartUs)}");
-    }
-
-    private string WhatIsKept(VersionNumber version) => _window.From switch
-    {
-        null => "nothing is kept yet",
-        { } from when from.Version <= version => "writes that no log has lie between it and the checkpoint below",
-        { } from => string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {from.Version}, of "
-            + $"{TimeOf(from.Version)} (--retention and --log-budget decide how far)"),
-    };
-
-    // Null also if it cannot be told now.
-    private Boundary? Kept()
-    {
-        try
-        {
-            return _window.From;
-        }
-        catch (Exception e) when (e is LogException or IOException)
-        {
-            return null;
-        }
-    }
-
-    // All shards end a version at the same time of the grid.
-    private long TimeUsOf(in Boundary end) => Grid().StartOf(end.Version.Next);
-
-    private string TimeOf(VersionNumber version) => TextOf(Grid().StartOf(version.Next));
-
-    private static string TextOf(long timeUs) =>
-        DateTimeOffset.FromUnixTimeMilliseconds(timeUs / 1000).UtcDateTime.ToString(
-            "yyyy-MM-ddTHH:mm:ss.fffZ", CultureInfo.InvariantCulture);
-
-    private static long UsOf(long milliseconds) => milliseconds <= long.MaxValue / 2000 ? milliseconds * 1000
-        : throw new PastException("a time is in milliseconds since 1970");
-
     // ---- What is read ----
 
     private PastState StateAt(VersionNumber version, string directory)
     {
         Volatile.Write(ref _lastUsed, Environment.TickCount64);
-        (Boundary end, Checkpoint checkpoint) = Hold(version);
+        (Boundary end, Checkpoint checkpoint) = _instants.Hold(version);
         if (_base is not { } known || !known.IsOf(_log, checkpoint))
         {
             _base?.Dispose();
             _base = null;
             _base = PastBase.Make(_log, _checkpoints, checkpoint, Path.Combine(directory, IndexFile), CommandsMax, _ending.Token);
         }
-        return _base.At(end.Offset, TimeUsOf(end) / 1000);
+        return _base.At(end.Offset, _instants.TimeUsOf(end) / 1000);
     }
 
     private async Task<Lens> LensAsync(RedisSupervisorOptions how)
@@ -305,29 +185,4 @@ internal sealed class ShardPast : IPastReads
         _supervisor = null;
         await using (supervisor) { await ScratchServer.EndAsync(supervisor, _server!).ConfigureAwait(false); }
     }
-
-    // ---- Answers ----
-
-    private static async Task<byte[]> AnswerAsync(Func<Task<byte[]>> answer)
-    {
-        try
-        {
-            return await answer().ConfigureAwait(false);
-        }
-        catch (LogHistoryChangedException)
-        {
-            return Error("ERR SLOGGER the history has just changed, by a recovery or since it was trimmed: try again");
-        }
-        catch (Exception e) when (e is OperationCanceledException or ObjectDisposedException)
-        {
-            return Error("ERR SLOGGER the shard is about to end");
-        }
-        catch (Exception e) when (e is PastException or RedisException or LogException or IOException or UnauthorizedAccessException
-            or ArgumentOutOfRangeException)
-        {
-            return Error($"ERR SLOGGER {e.Message}");
-        }
-    }
-
-    private static byte[] Error(string text) => Encoding.UTF8.GetBytes($"-{text.ReplaceLineEndings(" ")}\r\n");
 }

@@ -44,6 +44,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private Checkpointer _checkpointer = null!;
     private RedisDumps _dumps = null!;
     private UnloggedChanges _unlogged = null!;
+    private PastInstants? _instants;
     private ShardPast? _past;
     private readonly IFileLayer _files = SystemFileLayer.Instance;
 
@@ -125,17 +126,17 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Served = () => IsFollowing ? null : new WorldLine(WorldLine),
             NeededFrom = () => Math.Min(IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
                 _lead?.NeededFrom ?? long.MaxValue),
-            Promised = () => _past?.Promised,
-            HeldFrom = () => _past?.HeldFrom ?? long.MaxValue,
+            Promised = () => _instants?.Promised,
+            HeldFrom = () => _instants?.HeldFrom ?? long.MaxValue,
         };
-        _past = new(_options, _log, _checkpoints)
+        _instants = new(_log, _checkpoints, _options.Retention)
         {
             Committed = () => RecordedCut,
             Grid = () => Seat.Grid,
             NowUs = () => Now().Microseconds,
-            Live = () => _fence.Endpoint,
             HaveSlotsMoved = () => Moves.Watch is { } slots && slots.Table.Revision != MapRevision.First,
         };
+        _past = new(_options, _log, _checkpoints, _instants) { Live = () => _fence.Endpoint };
         _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, _dumps);
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
@@ -174,7 +175,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         yield return ("log_tail_bytes", _checkpointer.TailBytes);
         yield return ("checkpoint_last_unix", newest?.CreatedAt.ToUnixTimeSeconds() ?? 0);
         yield return ("checkpoint_last_bytes", newest?.Bytes ?? 0);
-        foreach ((string, long) line in (_past?.Status() ?? []).Concat(RollbackStatus())) { yield return line; }
+        foreach ((string, long) line in (_instants?.Status() ?? []).Concat(RollbackStatus())) { yield return line; }
     }
 
     // ---- The replication link's thread ----

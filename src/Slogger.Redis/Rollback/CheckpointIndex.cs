@@ -120,16 +120,7 @@ public sealed class CheckpointIndex : IDisposable
 
     /// <summary>Reads the value of an entry as RESTORE takes it: type, value, format version, checksum.</summary>
     /// <exception cref="RedisException">The RDB file is not what it was (LocalFile).</exception>
-    public byte[] PayloadOf(in RdbEntry entry)
-    {
-        int length = checked((int)(entry.End - entry.ValueStart));
-        var payload = new byte[1 + length + 2 + 8];
-        payload[0] = entry.Type;
-        _rdb.CopyAt(entry.ValueStart, payload.AsSpan(1, length));
-        BinaryPrimitives.WriteUInt16LittleEndian(payload.AsSpan(1 + length), (ushort)FormatVersion);
-        BinaryPrimitives.WriteUInt64LittleEndian(payload.AsSpan(3 + length), Crc64.Append(0, payload.AsSpan(0, 3 + length)));
-        return payload;
-    }
+    public byte[] PayloadOf(in RdbEntry entry) => RdbPayload.Of(_rdb, entry, FormatVersion);
 
     /// <inheritdoc />
     public void Dispose()

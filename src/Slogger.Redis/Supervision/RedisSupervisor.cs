@@ -386,7 +386,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
         }
     }
 
-    private const string DumpName = "slogger-redis.rdb";
+    /// <summary>The file that a SAVE writes, in its directory.</summary>
+    public const string DumpName = "slogger-redis.rdb";
 
     private string Configuration()
     {

@@ -31,13 +31,10 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
         }
     }
 
-    private const int Databases = 4;
     private static readonly int s_instants = int.TryParse(
         Environment.GetEnvironmentVariable("SLOGGER_TEST_INSTANTS"), CultureInfo.InvariantCulture, out int n) ? n : 20;
 
     private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(2);
-
-    private sealed record Seen(int Database, string Key, string Type, string Value, long ExpiresAtMs);
 
     private sealed record Moment(string Version, IReadOnlyList<Seen> Keys);
 
@@ -62,7 +59,7 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
         {
             await WriteAsync(writer, commands, random.Next(30, 400));
             string version = await VersionNowAsync(reader);
-            moments.Add(new(version, await ReadAllAsync(reader)));
+            moments.Add(new(version, await StoreContents.ReadAllAsync(reader)));
             // What expires meanwhile was there.
             await Task.Delay(random.Next(40));
         }
@@ -82,7 +79,7 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
                     continue;
                 }
                 string value = seen.Type == "none" ? ""
-                    : Canonical(seen.Type, await reader.DoAsync([.. at, .. ReadOf(seen.Type, seen.Key)]));
+                    : StoreContents.Canonical(seen.Type, await reader.DoAsync([.. at, .. StoreContents.ReadOf(seen.Type, seen.Key)]));
                 long expires = (await reader.DoAsync([.. at, "PEXPIRETIME", seen.Key])).AsInteger();
                 Assert.Equal(seen, seen with { Type = type.Text, Value = value, ExpiresAtMs = expires });
                 compared++;
@@ -312,45 +309,6 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
         }
         await client.CallAsync("DISCARD");
     }
-
-    private static async Task<List<Seen>> ReadAllAsync(RespClient client)
-    {
-        List<Seen> all = [];
-        for (int database = 0; database < Databases; database++)
-        {
-            await client.DoAsync("SELECT", Text(database));
-            string[] keys = [.. (await client.DoAsync("KEYS", "*")).Items.Select(k => k.Text), "missing"];
-            foreach (string key in keys)
-            {
-                long expires = (await client.DoAsync("PEXPIRETIME", key)).AsInteger();
-                string type = (await client.DoAsync("TYPE", key)).Text;
-                string value = type == "none" ? "" : Canonical(type, await client.DoAsync(ReadOf(type, key)));
-                // One that is about to expire may have, between this look and the end of the version.
-                bool isFleeting = expires >= 0 && expires < DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + 500;
-                if (!isFleeting && (type != "none" || key == "missing")) { all.Add(new(database, key, type, value, expires)); }
-            }
-        }
-        return all;
-    }
-
-    private static string[] ReadOf(string type, string key) => type switch
-    {
-        "string" => ["GET", key],
-        "list" => ["LRANGE", key, "0", "-1"],
-        "set" => ["SMEMBERS", key],
-        "hash" => ["HGETALL", key],
-        "zset" => ["ZRANGE", key, "0", "-1", "WITHSCORES"],
-        "stream" => ["XRANGE", key, "-", "+"],
-        _ => throw new ArgumentOutOfRangeException(nameof(type), type, "no type of Redis"),
-    };
-
-    // Of what has no order, in one.
-    private static string Canonical(string type, RespValue value) => type switch
-    {
-        "set" => string.Join(' ', value.Items.Select(i => i.Compact).Order(StringComparer.Ordinal)),
-        "hash" => string.Join(' ', value.Items.Chunk(2).Select(p => $"{p[0].Compact}={p[1].Compact}").Order(StringComparer.Ordinal)),
-        _ => value.Compact,
-    };
 
     private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
 }

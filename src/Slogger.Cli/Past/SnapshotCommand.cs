@@ -1,0 +1,180 @@
+// slogger snapshot: the data of all shards at the end of one version, as an RDB file for each. The proxies make the files, and the command
+// fetches them. They are in a directory that bears the snapshot's name only when all are there.
+using System.Globalization;
+using Slogger.Cli.Access;
+using Slogger.Cli.Terminal;
+using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Rdb;
+
+namespace Slogger.Cli.Past;
+
+/// <summary>Takes a snapshot.</summary>
+internal static class SnapshotCommand
+{
+    public const string Name = "snapshot";
+
+    private const string What = "The snapshot", Command = "DPR.SNAPSHOT", Unfinished = ".unfinished";
+    private const int PartBytes = 1 << 20, ParallelMax = 1024;
+    private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(100), ToldEvery = TimeSpan.FromSeconds(2);
+
+    public static readonly IReadOnlyList<OptionDefinition> Options =
+    [
+        new("to", What, "DIR", "Where it goes: a directory CLUSTER-VERSION is made in it.", "none", ""),
+        new("parallel", What, "N", "How many shards make their files at a time. Each needs memory for one more copy of its data.", "2", ""),
+        .. PastArguments.Instant,
+        .. PastArguments.Proxy,
+    ];
+
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    {
+        List<OptionError> errors = [];
+        string? to = texts.One("to", errors), parallelText = texts.One("parallel", errors);
+        int parallel = 2;
+        if (to is null) { errors.Add(new OptionError("it is not said where the snapshot goes", "the command line", "give --to DIR")); }
+        if (parallelText is not null
+            && !(int.TryParse(parallelText, NumberStyles.None, CultureInfo.InvariantCulture, out parallel)
+                && parallel is >= 1 and <= ParallelMax))
+        {
+            errors.Add(new OptionError($"--parallel \"{parallelText}\" is no number from 1 to {ParallelMax}", "the command line",
+                "write --parallel 2"));
+        }
+        string[]? instant = PastArguments.ReadInstant(texts, DateTimeOffset.UtcNow, errors, fallback: ["AGO", "0"]);
+        ProxyAccess? access = ProxyAccess.Read(texts, texts.One("address", errors), errors);
+        if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
+        if (access!.Find(host) is { } failure) { return failure; }
+        bool asJson = texts.Values.ContainsKey(Report.Option);
+        try
+        {
+            await using PastCluster past = await PastCluster.OpenAsync(access, instant!).ConfigureAwait(false);
+            SnapshotManifest made = await TakeAsync(past, to!, parallel, Report.Progress(host, asJson)).ConfigureAwait(false);
+            made.Write(host, asJson);
+            return CommandResult.Done;
+        }
+        catch (ProxyUnreachableException e)
+        {
+            return CommandResult.Failed(e.Message + access.Found, e.Remedy);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException or RedisException)
+        {
+            return CommandResult.Failed($"the snapshot could not be written: {e.Message}", "nothing of it was left");
+        }
+    }
+
+    private static async Task<SnapshotManifest> TakeAsync(PastCluster past, string to, int parallel, TextWriter progress)
+    {
+        IReadOnlyList<string> addresses = await past.Shards.AddressesAsync().ConfigureAwait(false);
+        List<Part> parts = [];
+        foreach (string address in addresses)
+        {
+            ProxyConnection proxy = await past.Shards.AtAsync(address).ConfigureAwait(false);
+            IReadOnlyList<KeyValuePair<string, string>> facts = await StatusClient.AskAsync(proxy, address).ConfigureAwait(false);
+            string Fact(string name) => facts.FirstOrDefault(f => f.Key == name).Value ?? "";
+            parts.Add(new(proxy, address, Fact("cluster"), long.Parse(Fact("shard"), CultureInfo.InvariantCulture), progress));
+        }
+        string name = string.Create(CultureInfo.InvariantCulture, $"{parts[0].Cluster}-{past.Version}");
+        string whole = Path.Combine(Path.GetFullPath(to), name), unfinished = whole + Unfinished;
+        if (Directory.Exists(whole)) { throw new IOException($"{whole} is there already"); }
+        // Of a command that was killed.
+        if (Directory.Exists(unfinished)) { Directory.Delete(unfinished, recursive: true); }
+        Directory.CreateDirectory(unfinished);
+        try
+        {
+            using SemaphoreSlim turns = new(parallel);
+            SnapshotShard[] shards = await Task.WhenAll(parts.Select(async part =>
+            {
+                await turns.WaitAsync().ConfigureAwait(false);
+                try { return await part.TakeAsync(past.Version, unfinished).ConfigureAwait(false); }
+                finally { turns.Release(); }
+            })).ConfigureAwait(false);
+            if (parts.Select(p => p.WorldLine).Distinct().Count() > 1)
+            {
+                throw new ProxyUnreachableException("a recovery came between the shards' snapshots", "take it again");
+            }
+            var manifest = SnapshotManifest.Of(parts[0].Cluster, parts[0].WorldLine, past.Version, past.Time, shards);
+            manifest.Save(unfinished);
+            Directory.Move(unfinished, whole);
+            progress.WriteLine($"the snapshot is in {whole}");
+            return manifest;
+        }
+        catch
+        {
+            Directory.Delete(unfinished, recursive: true);
+            throw;
+        }
+    }
+
+    // A shard's part of it.
+    private sealed class Part(ProxyConnection proxy, string address, string cluster, long shard, TextWriter progress)
+    {
+        public string Cluster => cluster;
+
+        public long WorldLine { get; private set; }
+
+        public async Task<SnapshotShard> TakeAsync(long version, string directory)
+        {
+            ProxyReply begun = await AskAsync("BEGIN", "VERSION", Text(version)).ConfigureAwait(false);
+            (string name, WorldLine) = (begun.Items[0].Text, begun.Items[1].Number);
+            try
+            {
+                if (begun.Items[2].Number != version)
+                {
+                    throw new ProxyUnreachableException($"{address}: version {version} has just been undone by a recovery",
+                        "take it again");
+                }
+                ProxyReply state = await ReadyAsync(name).ConfigureAwait(false);
+                long bytes = state.Items[3].Number;
+                string file = string.Create(CultureInfo.InvariantCulture, $"shard-{shard}.rdb"), path = Path.Combine(directory, file);
+                await FetchAsync(name, path, bytes).ConfigureAwait(false);
+                return RdbFile.Verify(path) == RdbIntegrity.Good ? new(shard, file, bytes, state.Items[4].Number)
+                    : throw new IOException($"the file of shard {shard} has not come whole: its checksum does not fit");
+            }
+            finally
+            {
+                // It would be given up a minute later.
+                try { await proxy.CallAsync(Command, "END", name).ConfigureAwait(false); } catch (ProxyUnreachableException) { }
+            }
+        }
+
+        private async Task<ProxyReply> ReadyAsync(string name)
+        {
+            for (long toldAt = Environment.TickCount64; ; await Task.Delay(Pause).ConfigureAwait(false))
+            {
+                ProxyReply state = await AskAsync("STATE", name).ConfigureAwait(false);
+                if (state.Items[0].Text == "ready") { return state; }
+                if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
+                toldAt = Environment.TickCount64;
+                Tell($"{state.Items[0].Text}, {ConsoleText.Bytes(state.Items[1].Number)} of {ConsoleText.Bytes(state.Items[2].Number)}");
+            }
+        }
+
+        private async Task FetchAsync(string name, string path, long bytes)
+        {
+            await using FileStream file = File.Create(path);
+            for (long at = 0, toldAt = Environment.TickCount64; at < bytes;)
+            {
+                byte[] part = (await AskAsync("READ", name, Text(at), Text(PartBytes)).ConfigureAwait(false)).Bytes;
+                if (part.Length == 0) { throw new IOException($"the file of shard {shard} ends after {at} of {bytes} bytes"); }
+                await file.WriteAsync(part).ConfigureAwait(false);
+                at += part.Length;
+                if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
+                toldAt = Environment.TickCount64;
+                Tell($"is fetched, {ConsoleText.Bytes(at)} of {ConsoleText.Bytes(bytes)}");
+            }
+            file.Flush(flushToDisk: true);
+        }
+
+        private async Task<ProxyReply> AskAsync(params string[] words)
+        {
+            ProxyReply reply = await proxy.CallAsync([Command, .. words]).ConfigureAwait(false);
+            return reply.IsError ? throw PastCluster.Refused(reply, $"{address}: ") : reply;
+        }
+
+        private void Tell(string how)
+        {
+            lock (progress) { progress.WriteLine($"shard {shard}: {how}"); }
+        }
+
+        private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+    }
+}

@@ -1,0 +1,69 @@
+// What a snapshot's directory has beside the files of its shards: manifest.json.
+using System.Text.Json;
+using System.Text.Json.Serialization.Metadata;
+using Slogger.Cli.Terminal;
+
+namespace Slogger.Cli.Past;
+
+/// <summary>A snapshot of a cluster. Where it is, the snapshot is whole.</summary>
+/// <param name="Format">Of this file: 1.</param>
+/// <param name="Cluster">The cluster's name.</param>
+/// <param name="WorldLine">The world-line of the version.</param>
+/// <param name="Version">The version at whose end all shards are.</param>
+/// <param name="Time">When that was.</param>
+/// <param name="Shards">Its files.</param>
+internal sealed record SnapshotManifest(
+    int Format, string Cluster, long WorldLine, long Version, DateTimeOffset Time, IReadOnlyList<SnapshotShard> Shards) : Report
+{
+    public const string FileName = "manifest.json";
+
+    private const int FormatNow = 1;
+
+    protected override JsonTypeInfo Shape => PastReportJson.Default.SnapshotManifest;
+
+    /// <summary>One of this build's format.</summary>
+    public static SnapshotManifest Of(string cluster, long worldLine, long version, DateTimeOffset time,
+        IReadOnlyList<SnapshotShard> shards) => new(FormatNow, cluster, worldLine, version, time, shards);
+
+    /// <summary>Reads the one of a directory.</summary>
+    /// <exception cref="IOException">There is none, or it is none; the text says what to do.</exception>
+    public static SnapshotManifest Read(string directory)
+    {
+        string path = Path.Combine(directory, FileName);
+        if (!File.Exists(path)) { throw new IOException($"{directory} is no snapshot: it has no {FileName}"); }
+        try
+        {
+            SnapshotManifest? read = JsonSerializer.Deserialize(File.ReadAllText(path), PastReportJson.Default.SnapshotManifest);
+            return read is { Format: FormatNow, Shards.Count: > 0 } ? read
+                : throw new IOException($"{path} is of format {read?.Format}, and this slogger reads format {FormatNow}");
+        }
+        catch (JsonException e)
+        {
+            throw new IOException($"{path} is damaged: {e.Message}");
+        }
+    }
+
+    /// <summary>Writes it into a directory; it is on disk when this returns.</summary>
+    public void Save(string directory)
+    {
+        using FileStream file = File.Create(Path.Combine(directory, FileName));
+        JsonSerializer.Serialize(file, this, PastReportJson.Default.SnapshotManifest);
+        file.Flush(flushToDisk: true);
+    }
+
+    public override void Print(AppHost host)
+    {
+        host.Output.WriteLine(PastText.Head(Version, Time));
+        foreach (SnapshotShard shard in Shards)
+        {
+            host.Output.WriteLine($"shard {shard.Shard}: {shard.Keys} keys, {ConsoleText.Bytes(shard.Bytes)}, {shard.File}");
+        }
+    }
+}
+
+/// <summary>A shard's part.</summary>
+/// <param name="Shard">Which.</param>
+/// <param name="File">Its file, in the same directory: an RDB of Redis.</param>
+/// <param name="Bytes">The size of that.</param>
+/// <param name="Keys">How many keys it has, those that have expired by then among them.</param>
+internal sealed record SnapshotShard(long Shard, string File, long Bytes, long Keys);

@@ -1,0 +1,44 @@
+// DPR.SNAPSHOT: a shard's data of any instant, as an RDB file that is read in parts. See docs/reference/dpr-commands.md.
+//
+//   DPR.SNAPSHOT BEGIN VERSION version | TIME milliseconds | AGO milliseconds
+//   DPR.SNAPSHOT STATE name
+//   DPR.SNAPSHOT READ name offset bytes
+//   DPR.SNAPSHOT END name
+//
+// Who begins one is asked for the right to all data. Its name is known to nobody else.
+namespace Slogger.FrontEnd;
+
+/// <summary>The handler of DPR.SNAPSHOT.</summary>
+internal static class SnapshotCommand
+{
+    public const string Name = "DPR.SNAPSHOT";
+
+    /// <summary>Most bytes that are read at once.</summary>
+    public const int ReadBytesMax = 1 << 20;
+
+    private const string Form = $"{Name} BEGIN VERSION version | TIME milliseconds | AGO milliseconds, or {Name} STATE name, "
+        + $"{Name} READ name offset bytes, {Name} END name";
+
+    public static bool Handle(Client client)
+    {
+        if (PastCommand.Refusal(client, Name) is { } refusal) { return client.RefuseCommand(refusal); }
+        IPastSnapshots snapshots = client.Loop.Shard.Past!.Snapshots;
+        string name = client.ArgumentCount > 2 ? client.TextOf(2) : "";
+        if (client.ArgumentCount == 4 && client.ArgumentIs(1, "BEGIN"u8) && PastCommand.InstantOf(client, 2) is { } at)
+        {
+            string user = client.UserName;
+            return PastCommand.Ask(client, () => snapshots.BeginAsync(at, user));
+        }
+        if (client.ArgumentCount == 3 && client.ArgumentIs(1, "STATE"u8))
+        {
+            return PastCommand.Ask(client, () => snapshots.StateAsync(name));
+        }
+        if (client.ArgumentCount == 3 && client.ArgumentIs(1, "END"u8)) { return PastCommand.Ask(client, () => snapshots.EndAsync(name)); }
+        if (client.ArgumentCount == 5 && client.ArgumentIs(1, "READ"u8) && client.ArgumentNumber(3, out long offset) && offset >= 0
+            && client.ArgumentNumber(4, out long bytes) && bytes is > 0 and <= ReadBytesMax)
+        {
+            return PastCommand.Ask(client, () => snapshots.ReadAsync(name, offset, (int)bytes));
+        }
+        return client.RefuseCommand($"ERR SLOGGER it is {Form}");
+    }
+}

@@ -1,0 +1,304 @@
+// Snapshots of a shard: its data at the end of any version that is kept, as an RDB file. A redis-server beside the shard's own loads the
+// checkpoint below it and the log up to it, and saves; the live store is asked for nothing but who may.
+//
+// One is made after the other, so that the machine needs memory for one more copy of the data. A file stays until its reader is done, or
+// was silent for a minute.
+using System.Globalization;
+using System.Security.Cryptography;
+using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Stores;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Feeding;
+using Slogger.Redis.Past;
+using Slogger.Redis.Supervision;
+using Slogger.Replication.Following;
+using RestoreOptions = Slogger.Redis.Feeding.RestoreOptions;
+
+namespace Slogger.Proxy.Past;
+
+/// <summary>The snapshots of a shard. Any thread.</summary>
+internal sealed class ShardSnapshots : IPastSnapshots
+{
+    private const string Folder = "snapshot", Files = "snapshots";
+    private const int JobsMax = 8;
+
+    private static readonly string[] s_settings = ["maxmemory 0", "rdbchecksum yes"];
+    private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), SaveMax = TimeSpan.FromHours(6);
+
+    private readonly VersionLog _log;
+    private readonly CheckpointStore _checkpoints;
+    private readonly PastInstants _instants;
+    private readonly RedisSupervisorOptions? _server;
+    private readonly string _files;
+    private readonly SemaphoreSlim _turn = new(1, 1);
+    private readonly CancellationTokenSource _ending = new();
+    private readonly Lock _gate = new();
+    private readonly Dictionary<string, Job> _jobs = [];
+    private bool _isCleared;            // of what a process before has left behind; under the turn
+
+    public ShardSnapshots(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants)
+    {
+        (_log, _checkpoints, _instants) = (log, checkpoints, instants);
+        _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
+        _files = Path.Combine(options.DataDirectory, Files);
+    }
+
+    /// <summary>The live store, which knows who may have all data.</summary>
+    public required Func<RedisEndpoint> Live { get; init; }
+
+    /// <inheritdoc />
+    public Task<byte[]> BeginAsync(Instant at, string user) => PastAnswer.OfAsync(async () =>
+    {
+        if (_server is null) { throw PastAnswer.NoServer(); }
+        await using (ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false))
+        {
+            // All data is what a replica gets.
+            if (await rights.RefusalAsync(user, ["SYNC"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
+            {
+                return PastAnswer.Error(why);
+            }
+        }
+        (Boundary end, Checkpoint checkpoint) =
+            _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
+        string name = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
+        var job = new Job(end, checkpoint, Path.Combine(_files, $"{name}.rdb"), _ending.Token);
+        lock (_gate)
+        {
+            ObjectDisposedException.ThrowIf(_ending.IsCancellationRequested, this);
+            if (_jobs.Count >= JobsMax) { throw new PastException($"{JobsMax} snapshots are being made or read: try again later"); }
+            _jobs.Add(name, job);
+            job.Work = Task.Run(() => MakeAsync(job));
+        }
+        var reply = new List<byte>();
+        RespText.AppendHeader(reply, '*', 4);
+        RespText.AppendBulk(reply, System.Text.Encoding.ASCII.GetBytes(name));
+        foreach (long number in (long[])[end.WorldLine.Number, end.Version.Number, _instants.TimeUsOf(end)])
+        {
+            RespText.AppendHeader(reply, ':', number);
+        }
+        return [.. reply];
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> StateAsync(string name) => OfJobAsync(name, job =>
+    {
+        if (job.Failure is { } why) { throw new PastException($"the snapshot could not be made: {why}"); }
+        long all = job.Base.Bytes + job.End.Offset - job.Base.Offset, done = job.IsReady ? all : job.Done;
+        string state = job.IsReady ? "ready" : job.IsSaving ? "saves" : done == 0 ? "waits" : "loads";
+        var reply = new List<byte>();
+        RespText.AppendHeader(reply, '*', 5);
+        RespText.AppendBulk(reply, System.Text.Encoding.ASCII.GetBytes(state));
+        foreach (long number in (long[])[done, all, job.FileBytes, job.Keys]) { RespText.AppendHeader(reply, ':', number); }
+        return [.. reply];
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> ReadAsync(string name, long offset, int bytesMax) => OfJobAsync(name, job =>
+    {
+        if (!job.IsReady) { throw new PastException("the snapshot is not ready"); }
+        using FileStream file = File.OpenRead(job.Path);
+        var part = new byte[(int)Math.Clamp(file.Length - offset, 0, bytesMax)];
+        file.Seek(offset, SeekOrigin.Begin);
+        file.ReadExactly(part);
+        return RespText.Bulk(part);
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> EndAsync(string name) => PastAnswer.OfAsync(async () =>
+    {
+        Job? job;
+        lock (_gate) { _jobs.Remove(name, out job); }
+        if (job is not null) { await DropAsync(job).ConfigureAwait(false); }
+        return "+OK\r\n"u8.ToArray();
+    });
+
+    /// <summary>Gives up those whose readers are silent, and at the first call what a process before has left behind. The control task;
+    /// it waits for nothing.</summary>
+    public void Keep()
+    {
+        if (!_isCleared && _turn.Wait(0)) { _ = Task.Run(ClearAsync); }
+        List<Job> silent = [];
+        lock (_gate)
+        {
+            foreach ((string name, Job job) in _jobs.Where(j => j.Value.IsSilent).ToList())
+            {
+                _jobs.Remove(name);
+                silent.Add(job);
+            }
+            foreach (Job job in _jobs.Values.Where(j => !j.Work.IsCompleted)) { _instants.Renew(job.Base); }
+        }
+        foreach (Job job in silent) { _ = DropAsync(job); }
+    }
+
+    /// <summary>Ends all of it.</summary>
+    public async Task StopAsync()
+    {
+        await _ending.CancelAsync().ConfigureAwait(false);
+        List<Job> all;
+        lock (_gate)
+        {
+            all = [.. _jobs.Values];
+            _jobs.Clear();
+        }
+        foreach (Job job in all) { await DropAsync(job).ConfigureAwait(false); }
+    }
+
+    private Task<byte[]> OfJobAsync(string name, Func<Job, byte[]> answer) => PastAnswer.OfAsync(() => Task.Run(() =>
+    {
+        Job job;
+        lock (_gate)
+        {
+            job = _jobs.GetValueOrDefault(name)
+                ?? throw new PastException("there is no snapshot of that name: it was given up, or nobody asked for a minute");
+            job.Touch();
+        }
+        return answer(job);
+    }));
+
+    private async Task MakeAsync(Job job)
+    {
+        try
+        {
+            await _turn.WaitAsync(job.Stop).ConfigureAwait(false);
+            try
+            {
+                _isCleared = true;
+                await ScratchServer.EndLeftAsync(_server!, job.Stop).ConfigureAwait(false);
+                await using var server = new RedisSupervisor(_server!);
+                try
+                {
+                    await LoadAsync(server, job).ConfigureAwait(false);
+                }
+                finally
+                {
+                    await ScratchServer.EndAsync(server, _server!).ConfigureAwait(false);
+                }
+            }
+            finally
+            {
+                _turn.Release();
+            }
+        }
+        catch (Exception e) when (PastAnswer.WhyOf(e) is not null)
+        {
+            job.Failure = PastAnswer.WhyOf(e);
+        }
+    }
+
+    private async Task LoadAsync(RedisSupervisor server, Job job)
+    {
+        if (await server.StartOrAdoptAsync(job.Stop).ConfigureAwait(false) is SupervisedStart.Failed failed)
+        {
+            throw new PastException($"the redis-server that loads it does not start: {failed.Message}");
+        }
+        await using RedisConnection control = await RedisConnection.ConnectAsync(server.Endpoint, SaveMax, job.Stop).ConfigureAwait(false);
+        using var history = new LogHistory(_log);
+        var plan = new FeedPlan { BaseFile = _checkpoints.PathOf(job.Base), BaseOffset = job.Base.Offset, TargetOffset = job.End.Offset,
+            History = history };
+        var how = new RestoreOptions
+        {
+            Feed = FeedAddress.For(server.Endpoint),
+            SwapDatabases = false,
+            Progress = job,
+            // A master would drop what has expired since.
+            BeforePromotion = (loaded, stop) => SaveAsync(loaded, job, stop),
+        };
+        if (await RedisRestore.RunAsync(control, plan, how, job.Stop).ConfigureAwait(false) is RestoreResult.Failed wrong)
+        {
+            job.Stop.ThrowIfCancellationRequested();
+            throw new PastException(wrong.Message);
+        }
+        Directory.CreateDirectory(_files);
+        File.Move(Path.Combine(_server!.Directory, RedisSupervisor.DumpName), job.Path, overwrite: true);
+        job.FileBytes = new FileInfo(job.Path).Length;
+        job.Touch();
+        job.IsReady = true;
+    }
+
+    private static async Task SaveAsync(RedisConnection loaded, Job job, CancellationToken stop)
+    {
+        job.IsSaving = true;
+        try
+        {
+            await SaveNowAsync(loaded, job, stop).ConfigureAwait(false);
+        }
+        catch (RedisException e)
+        {
+            throw new PastException($"it is loaded, and cannot be saved: {e.Message}");
+        }
+    }
+
+    private static async Task SaveNowAsync(RedisConnection loaded, Job job, CancellationToken stop)
+    {
+        job.Keys = (await loaded.InfoAsync("keyspace", stop).ConfigureAwait(false))
+            .Where(l => l.Key.StartsWith("db", StringComparison.Ordinal))
+            .Sum(l => long.Parse(l.Value.Split(',')[0].Split('=')[1], CultureInfo.InvariantCulture));
+        await loaded.ExpectAsync(["SAVE"], stop).ConfigureAwait(false);
+    }
+
+    private async Task ClearAsync()
+    {
+        try
+        {
+            if (_isCleared) { return; }
+            _isCleared = true;
+            if (_server is not null) { await ScratchServer.EndLeftAsync(_server, _ending.Token).ConfigureAwait(false); }
+            if (Directory.Exists(_files)) { Directory.Delete(_files, recursive: true); }
+        }
+        catch (Exception e) when (PastAnswer.WhyOf(e) is not null)
+        {
+            // The next snapshot is made over what is left.
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    }
+
+    private static async Task DropAsync(Job job)
+    {
+        await job.CancelAsync().ConfigureAwait(false);
+        await job.Work.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        try
+        {
+            File.Delete(job.Path);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // The next start deletes it.
+        }
+    }
+
+    // A snapshot that is made, or read.
+    private sealed class Job(Boundary end, Checkpoint checkpoint, string path, CancellationToken ending) : IProgress<FeedProgress>
+    {
+        private readonly CancellationTokenSource _stop = CancellationTokenSource.CreateLinkedTokenSource(ending);
+        private long _lastUsed = Environment.TickCount64, _done;
+
+        public Boundary End { get; } = end;
+        public Checkpoint Base { get; } = checkpoint;
+        public string Path { get; } = path;
+        public CancellationToken Stop => _stop.Token;
+        public Task Work { get; set; } = Task.CompletedTask;
+        public volatile bool IsSaving;
+        public volatile bool IsReady;
+        public volatile string? Failure;
+        public long FileBytes { get; set; }
+        public long Keys { get; set; }
+
+        public bool IsSilent => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= SilentMax.TotalMilliseconds;
+
+        public void Touch() => Volatile.Write(ref _lastUsed, Environment.TickCount64);
+
+        public long Done => Volatile.Read(ref _done);
+
+        public void Report(FeedProgress value) =>
+            Volatile.Write(ref _done, value.BaseBytesSent + Math.Max(0, value.OffsetSent - Base.Offset));
+
+        public Task CancelAsync() => _stop.CancelAsync();
+    }
+}
