@@ -92,7 +92,7 @@ internal static class CommandLine
         }
 
         OptionLayer texts = LayerOf(parsed, command);
-        return ListedCommand.Find(NameOf(parsed.CommandResult)) is { } site ? await site.RunAsync(texts, host).ConfigureAwait(false)
+        return ListedCommands.Find(NameOf(parsed.CommandResult)) is { } site ? await site.RunAsync(texts, host).ConfigureAwait(false)
             : command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == backup ? await ServeCommand.RunBackupAsync(texts, host).ConfigureAwait(false)
             : command == move ? await MoveCommand.RunAsync(texts, host).ConfigureAwait(false)
@@ -123,7 +123,7 @@ internal static class CommandLine
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
                 Arity = line is not null ? ArityIn(line, definition) : definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore
                     : name is StatusCommand.Name or MoveCommand.Name or GetCommand.Name or RunCommand.Name
-                        || ListedCommand.Find(name) is not null ? ArgumentArity.Zero
+                        || ListedCommands.Find(name) is not null ? ArgumentArity.Zero
                     : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
             };

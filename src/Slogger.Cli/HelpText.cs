@@ -95,7 +95,7 @@ internal static class HelpText
     /// <summary>Writes the help of a command, or the list of commands.</summary>
     public static void Write(TextWriter output, string? command, int width)
     {
-        if (ListedCommand.Find(command) is { } listed)
+        if (ListedCommands.Find(command) is { } listed)
         {
             WriteListed(output, listed, width);
             return;

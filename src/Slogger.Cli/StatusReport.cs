@@ -35,23 +35,6 @@ internal static class StatusReport
     private static readonly HashSet<string> Texts = ["mode", "cluster", "store", "store_state", "metadata_state", "version", "backup",
         "backup_state", "backup_problem", "role", "applied", "held", "watermark", "node", "node_role", "leader", "lease", "members"];
 
-    /// <summary>Splits name:value lines; empty lines and # headings are passed over. The first of two equal names counts.</summary>
-    public static List<KeyValuePair<string, string>> Parse(string text)
-    {
-        List<KeyValuePair<string, string>> fields = [];
-        HashSet<string> seen = [];
-        foreach (string line in text.Split('\n', StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries))
-        {
-            int colon = line.IndexOf(':');
-            if (colon > 0 && line[0] != '#' && seen.Add(line[..colon]))
-            {
-                fields.Add(new KeyValuePair<string, string>(line[..colon], line[(colon + 1)..]));
-            }
-        }
-
-        return fields;
-    }
-
     /// <summary>One JSON object with every field in its order; numbers as numbers.</summary>
     public static string ToJson(IReadOnlyList<KeyValuePair<string, string>> fields)
     {

@@ -1,5 +1,5 @@
 // The commands of the past that name no keys: one list for parsing, dispatch and --help.
-using Slogger.Cli.Sites;
+using Slogger.Cli.Terminal;
 
 namespace Slogger.Cli.Past;
 

@@ -1,6 +1,7 @@
 // The commands of two sites and of cohorts: their help. What they do is tested where there are sites: Slogger.Sites.Tests.
 using Slogger.Cli.Cohorts;
 using Slogger.Cli.Sites;
+using Slogger.Cli.Terminal;
 
 namespace Slogger.Cli.Tests.Commands;
 
@@ -10,7 +11,7 @@ public sealed class SiteCommandTests
     public async Task Help_OfEachCommand_HasAllOptionsAndExitCodes()
     {
         string list = (await AppRun.Of(["--help"])).Output;
-        foreach (ListedCommand command in ListedCommand.All)
+        foreach (ListedCommand command in ListedCommands.All)
         {
             Assert.Matches($"  slogger {command.Name} +{command.Description}", list);
             AppRun run = await AppRun.Of([.. command.Name.Split(' '), "--help"]);

@@ -1,4 +1,5 @@
 using System.Text.Json;
+using Slogger.Cli.Access;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 using Slogger.Resp;
@@ -89,7 +90,7 @@ public sealed class StatusCommandTests : IDisposable
         AppRun run = await AppRun.Of(["status", "--json", proxy.Address.ToString()]);
         Assert.Equal((0, ""), (run.ExitCode, run.Error));
         using JsonDocument json = JsonDocument.Parse(run.Output);
-        List<KeyValuePair<string, string>> fields = StatusReport.Parse(FakeProxy.Info);
+        List<KeyValuePair<string, string>> fields = StatusClient.Parse(FakeProxy.Info);
         Assert.Equal(fields.Select(field => field.Key), json.RootElement.EnumerateObject().Select(property => property.Name));
         Assert.Equal(1205, json.RootElement.GetProperty("open_version").GetInt64());
         Assert.Equal(0.4, json.RootElement.GetProperty("lag_marker_ms").GetDouble());

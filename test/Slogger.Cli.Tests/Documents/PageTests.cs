@@ -49,7 +49,7 @@ public partial class PageTests
     {
         HashSet<string> known = [.. OptionCatalog.All.Concat(OptionCatalog.RestoreOnly).Concat(StatusOptions.All).Concat(MoveOptions.All)
             .Concat(IntervalCommand.Options).Concat(InitCommand.Options).Concat(PastArguments.Options)
-            .Concat(ListedCommand.All.SelectMany(c => c.Options))
+            .Concat(ListedCommands.All.SelectMany(c => c.Options))
             .Select(o => o.Name),
             "help", "version", .. s_ofOthers];
         IEnumerable<string> pages = Pages.All().Where(page => page.StartsWith("docs/operate/", StringComparison.Ordinal)

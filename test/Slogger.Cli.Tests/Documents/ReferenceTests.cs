@@ -43,14 +43,14 @@ public partial class ReferenceTests
 
     public static TheoryData<string> CommandsWithOptionsOfTheirOwn =>
         [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, GetCommand.Name,
-            .. ListedCommand.All.Select(c => c.Name)];
+            .. ListedCommands.All.Select(c => c.Name)];
 
     [Theory]
     [MemberData(nameof(CommandsWithOptionsOfTheirOwn))]
     public void Commands_TheirOptions_AreInTheirSectionsAndNoOthers(string name)
     {
         ListedCommand? ofSites = SiteCommands.All.FirstOrDefault(c => c.Name == name);
-        IEnumerable<OptionDefinition> options = ListedCommand.Find(name)?.Options ?? name switch
+        IEnumerable<OptionDefinition> options = ListedCommands.Find(name)?.Options ?? name switch
         {
             StatusCommand.Name => StatusOptions.All,
             MoveCommand.Name => MoveOptions.All,

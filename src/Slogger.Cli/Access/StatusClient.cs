@@ -1,7 +1,5 @@
 // What a proxy says of its state: the fields of DPR.INFO.
-using Slogger.Cli.Access;
-
-namespace Slogger.Cli;
+namespace Slogger.Cli.Access;
 
 /// <summary>Asks a proxy for its state.</summary>
 internal static class StatusClient
@@ -23,7 +21,7 @@ internal static class StatusClient
         ProxyReply reply = await proxy.CallAsync("DPR.INFO").ConfigureAwait(false);
         if (!reply.IsError)
         {
-            List<KeyValuePair<string, string>> fields = StatusReport.Parse(reply.Text);
+            List<KeyValuePair<string, string>> fields = Parse(reply.Text);
             return fields.Count > 0 ? fields
                 : throw new ProxyUnreachableException($"{address} is not a Slogger proxy: its DPR.INFO is empty",
                     "give a proxy's address");
@@ -36,5 +34,22 @@ internal static class StatusClient
             ? new ProxyUnreachableException($"{address} is not a Slogger proxy: it does not know DPR.INFO",
                 "that may be Redis itself; give the proxy's address")
             : new ProxyUnreachableException($"{address} answers {reply.Text}", "look at the proxy's log");
+    }
+
+    /// <summary>Splits name:value lines; empty lines and # headings are passed over. The first of two equal names counts.</summary>
+    public static List<KeyValuePair<string, string>> Parse(string text)
+    {
+        List<KeyValuePair<string, string>> fields = [];
+        HashSet<string> seen = [];
+        foreach (string line in text.Split('\n', StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries))
+        {
+            int colon = line.IndexOf(':');
+            if (colon > 0 && line[0] != '#' && seen.Add(line[..colon]))
+            {
+                fields.Add(new KeyValuePair<string, string>(line[..colon], line[(colon + 1)..]));
+            }
+        }
+
+        return fields;
     }
 }
