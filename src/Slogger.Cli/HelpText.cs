@@ -69,6 +69,17 @@ internal static class HelpText
         + "own. The log goes back as far as --log-budget of the proxy allows. For --commit log, with a redis-server that the proxy runs "
         + "(--redis-server). Put -- before a word that begins with a dash.";
 
+    private const string HistoryText =
+        "A line for each command that names the key, also as one of several (RENAME, MSET, LMOVE), and for each that changes all keys "
+        + "(FLUSHALL); oldest first. What a script or a function did is shown as the commands that it ran, and an expiry as DEL. Of a "
+        + "command that names keys which the user may not read now only the name is shown. What a recovery took back is not shown. --json "
+        + "has all arguments whole. For --commit log; --values needs a redis-server that the proxy runs (--redis-server), too.";
+
+    private const string DiffText =
+        "A line for each key: + it is new, - it is gone, ~ it has another value, E it has the same value and expires at another time. Both "
+        + "instants are the ends of versions that all shards have. The keys that commands named in between are read at both. The user "
+        + "needs the right to run SCAN. For --commit log, with a redis-server that the proxy runs (--redis-server).";
+
     // What --json writes, and when.
     private static readonly Dictionary<string, (string When, JsonTypeInfo Report)[]> s_reports = new()
     {
@@ -84,6 +95,8 @@ internal static class HelpText
         [SeedCommand.Name] = [("", SiteReportJson.Default.SeedReport)],
         [GetCommand.Name] = [("", PastReportJson.Default.GetReport)],
         [RunCommand.Name] = [("", PastReportJson.Default.RunReport)],
+        [HistoryCommand.Name] = [("", PastReportJson.Default.HistoryReport)],
+        [DiffCommand.Name] = [("", PastReportJson.Default.DiffReport)],
         [CohortStatusCommand.Name] = [("", CohortReportJson.Default.CohortReport)],
         [LeadCommand.Name] = [("", CohortReportJson.Default.LeadReport)],
         [PlanCommand.Name] = [("", CohortReportJson.Default.PlanReport)],
@@ -196,7 +209,7 @@ internal static class HelpText
                 output.WriteLine("  slogger get --at 14:03:07.120 cart:7 stock:42");
                 output.WriteLine("  slogger get --ago 10m --address 127.0.0.1:6380 cart:7");
                 output.WriteLine();
-                WritePast(output, command, width);
+                WritePast(output, command, PastCommandsText, PastArguments.Options, width);
                 break;
             case RunCommand.Name:
                 output.WriteLine("slogger run: run a command that reads, as of an instant.");
@@ -204,7 +217,24 @@ internal static class HelpText
                 output.WriteLine("  slogger run --ago 10m -- ZRANGE board 0 9 REV WITHSCORES");
                 output.WriteLine("  slogger run --version 123456 --address 127.0.0.1:6380 HGET cart:7 apples");
                 output.WriteLine();
-                WritePast(output, command, width);
+                WritePast(output, command, PastCommandsText, PastArguments.Options, width);
+                break;
+            case HistoryCommand.Name:
+                output.WriteLine("slogger history: show what was done to a key.");
+                output.WriteLine();
+                output.WriteLine("  slogger history cart:7");
+                output.WriteLine("  slogger history --from 10m --values cart:7");
+                output.WriteLine("  slogger history --from 14:03:07.120 --to 14:05:00 --limit 1000 --address 127.0.0.1:6380 cart:7");
+                output.WriteLine();
+                WritePast(output, command, HistoryText, HistoryCommand.Options, width);
+                break;
+            case DiffCommand.Name:
+                output.WriteLine("slogger diff: show which keys differ between two instants.");
+                output.WriteLine();
+                output.WriteLine("  slogger diff --from 10m");
+                output.WriteLine("  slogger diff --from 14:03:07.120 --to 14:05:00 --prefix cart: --values --address 127.0.0.1:6380");
+                output.WriteLine();
+                WritePast(output, command, DiffText, DiffCommand.Options, width);
                 break;
             case InitCommand.Name:
                 output.WriteLine("slogger init: write the files of a cluster, and of its second site.");
@@ -244,6 +274,8 @@ internal static class HelpText
                 output.WriteLine("  slogger interval  change the length of versions of a running cluster");
                 output.WriteLine("  slogger get       show keys as they were at an instant");
                 output.WriteLine("  slogger run       run a command that reads, as of an instant");
+                output.WriteLine("  slogger history   show what was done to a key");
+                output.WriteLine("  slogger diff      show which keys differ between two instants");
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
                 output.WriteLine("  slogger recover   let a cluster go on without the uncommitted work of a dead shard");
                 output.WriteLine("  slogger init      write the files of a cluster, and of its second site");
@@ -264,10 +296,10 @@ internal static class HelpText
         }
     }
 
-    private static void WritePast(TextWriter output, string command, int width)
+    private static void WritePast(TextWriter output, string command, string text, IReadOnlyList<OptionDefinition> options, int width)
     {
-        WriteText(output, PastCommandsText, width);
-        WriteOptions(output, PastArguments.Options, width);
+        WriteText(output, text, width);
+        WriteOptions(output, options, width);
         WriteJson(output, command, width);
         output.WriteLine();
         output.WriteLine("Exit codes: 0 done, 1 failed or refused, 2 wrong options.");

@@ -1,6 +1,5 @@
-// DPR.ASOF: what an instant of the past was, and what a command would have read then. See docs/reference/dpr-commands.md.
-//
-//   DPR.ASOF VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]
+// DPR.ASOF: what an instant of the past was, and what a command would have read then. DPR.HISTORY: what was done to a key. DPR.CHANGED:
+// which keys something was done to. See docs/reference/dpr-commands.md.
 //
 // The live store is only asked whether the client may ask. The answer comes from elsewhere, and rests on nothing that is not committed: it
 // waits for no lease.
@@ -10,23 +9,43 @@ using Slogger.Resp;
 
 namespace Slogger.FrontEnd;
 
-/// <summary>The handler of DPR.ASOF.</summary>
+/// <summary>The handlers of what is asked about the past.</summary>
 internal static class PastCommand
 {
-    public const string Name = "DPR.ASOF";
+    public const string Names = $"{AsOf} {History} {Changed}";
 
+    private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED";
     private const int FirstWord = 3;
-    private const string Form = $"{Name} VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]";
+    private const string AsOfForm = $"{AsOf} VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]",
+        HistoryForm = $"{History} key [FROM version] [TO version] [BEFORE place] [COUNT n]",
+        ChangedForm = $"{Changed} FROM version TO version [COUNT n]";
+    private const int HistoryDefault = 100, ChangedDefault = 1000, CountMax = 10_000;
 
     public static bool Handle(Client client)
     {
+        string name = NameOf(client);
         if (client.Loop.Shard.Past is not { } past)
         {
-            return client.RefuseCommand($"ERR SLOGGER {Name} needs --commit log, and a Redis as the store");
+            return client.RefuseCommand($"ERR SLOGGER {name} needs --commit log, and a Redis as the store");
         }
-        if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand($"ERR SLOGGER {Name} cannot be queued in a transaction"); }
-        if (CommitCommands.WhileSubscribed(client, Name) is { } subscribed) { return client.RefuseCommand(subscribed); }
-        if (InstantOf(client) is not { } at) { return client.RefuseCommand($"ERR SLOGGER it is {Form}"); }
+        if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand($"ERR SLOGGER {name} cannot be queued in a transaction"); }
+        if (CommitCommands.WhileSubscribed(client, name) is { } subscribed) { return client.RefuseCommand(subscribed); }
+        return name switch
+        {
+            History => ReadHistory(client, past),
+            Changed => ReadChanged(client, past),
+            _ => Read(client, past),
+        };
+    }
+
+    public static string RefusalAtBackup(Client client) =>
+        $"ERR SLOGGER this site is a backup: {NameOf(client)} is answered by the primary";
+
+    private static string NameOf(Client client) => Encoding.ASCII.GetString(client.Argument(0)).ToUpperInvariant();
+
+    private static bool Read(Client client, IPastReads past)
+    {
+        if (InstantOf(client) is not { } at) { return client.RefuseCommand($"ERR SLOGGER it is {AsOfForm}"); }
         if (client.ArgumentCount == FirstWord) { return Ask(client, () => past.FindAsync(at)); }
         // Which commands the store has is known when a connection to it is.
         if (client.Route(needsDedicated: false) is null) { return false; }
@@ -36,6 +55,47 @@ internal static class PastCommand
         if (client.Loop.Slots is not null && client.Slots.IsServed(keys) is { } done) { return done; }
         var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys);
         return Ask(client, () => past.ReadAsync(read));
+    }
+
+    private static bool ReadHistory(Client client, IPastReads past)
+    {
+        if (client.ArgumentCount < 2 || NumbersOf(client, 2, "FROM", "TO", "BEFORE", "COUNT") is not [var from, var to, var before, var count]
+            || count is < 1 or > CountMax)
+        {
+            return client.RefuseCommand($"ERR SLOGGER it is {HistoryForm}, with a count of 1 to 10000");
+        }
+        byte[] key = client.Argument(1).ToArray();
+        if (client.Loop.Slots is not null && client.Slots.IsServed([key]) is { } done) { return done; }
+        var asked = new PastHistory(key, from, to, before, (int)(count ?? HistoryDefault), client.UserName, client.Db);
+        return Ask(client, () => past.HistoryAsync(asked));
+    }
+
+    private static bool ReadChanged(Client client, IPastReads past)
+    {
+        if (NumbersOf(client, 1, "FROM", "TO", "COUNT") is not [{ } from, { } to, var count] || count is < 1 or > CountMax)
+        {
+            return client.RefuseCommand($"ERR SLOGGER it is {ChangedForm}, with a count of 1 to 10000");
+        }
+        var asked = new PastChanges(from, to, (int)(count ?? ChangedDefault), client.UserName, client.Db);
+        return Ask(client, () => past.ChangedAsync(asked));
+    }
+
+    // The numbers behind some words, each at most once and in whatever order; null: it is something else.
+    private static long?[]? NumbersOf(Client client, int first, params string[] words)
+    {
+        var numbers = new long?[words.Length];
+        for (int i = first; i < client.ArgumentCount; i += 2)
+        {
+            string word = Encoding.Latin1.GetString(client.Argument(i)).ToUpperInvariant();
+            int known = Array.IndexOf(words, word);
+            if (known < 0 || numbers[known] is not null || i + 1 == client.ArgumentCount
+                || !client.ArgumentNumber(i + 1, out long number) || number < 0)
+            {
+                return null;
+            }
+            numbers[known] = number;
+        }
+        return numbers;
     }
 
     private static Instant? InstantOf(Client client)

@@ -19,10 +19,13 @@ internal sealed class ProxyUnreachableException(string message, string remedy) :
 
 /// <summary>A reply of RESP2.</summary>
 /// <param name="Kind">Its first byte: '+', '-', ':', '$' or '*'; '_': nothing.</param>
-/// <param name="Text">Of all but arrays.</param>
+/// <param name="Bytes">Of all but arrays.</param>
 /// <param name="Items">Of an array.</param>
-internal sealed record ProxyReply(char Kind, string Text, IReadOnlyList<ProxyReply> Items)
+internal sealed record ProxyReply(char Kind, byte[] Bytes, IReadOnlyList<ProxyReply> Items)
 {
+    /// <summary>Its bytes as text, for people.</summary>
+    public string Text => Encoding.UTF8.GetString(Bytes);
+
     /// <summary>Whether it is an error.</summary>
     public bool IsError => Kind == '-';
 
@@ -68,7 +71,7 @@ internal sealed class ProxyConnection : IAsyncDisposable
                 var connection = new ProxyConnection(access, socket, stream, answerMax ?? Patience);
                 if (access.Password is not { } password) { return connection; }
                 string[] auth = access.User is { } user ? ["AUTH", user, password] : ["AUTH", password];
-                ProxyReply reply = await connection.AskAsync(auth, limit.Token).ConfigureAwait(false);
+                ProxyReply reply = await connection.AskAsync([.. auth.Select(w => Encoding.UTF8.GetBytes(w))], limit.Token).ConfigureAwait(false);
                 return !reply.IsError ? connection : throw new ProxyUnreachableException(
                     $"{access.Address} refused the password: {reply.Text}", "check --user and --password-file");
             }, Patience).ConfigureAwait(false);
@@ -82,7 +85,11 @@ internal sealed class ProxyConnection : IAsyncDisposable
 
     /// <summary>Asks, and returns the reply; an error is one.</summary>
     /// <exception cref="ProxyUnreachableException">There was none.</exception>
-    public async Task<ProxyReply> CallAsync(params string[] words)
+    public Task<ProxyReply> CallAsync(params string[] words) => CallAsync([.. words.Select(w => Encoding.UTF8.GetBytes(w))]);
+
+    /// <summary>Asks, and returns the reply; an error is one.</summary>
+    /// <exception cref="ProxyUnreachableException">There was none.</exception>
+    public async Task<ProxyReply> CallAsync(params byte[][] words)
     {
         using CancellationTokenSource limit = new(_answerMax);
         return await NamedAsync(_access, () => AskAsync(words, limit.Token), _answerMax).ConfigureAwait(false);
@@ -163,15 +170,16 @@ internal sealed class ProxyConnection : IAsyncDisposable
         return secure;
     }
 
-    private async Task<ProxyReply> AskAsync(string[] words, CancellationToken limit)
+    private async Task<ProxyReply> AskAsync(byte[][] words, CancellationToken limit)
     {
-        StringBuilder text = new();
-        text.Append(CultureInfo.InvariantCulture, $"*{words.Length}\r\n");
-        foreach (string word in words)
+        List<byte> bytes = [.. Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"*{words.Length}\r\n"))];
+        foreach (byte[] word in words)
         {
-            text.Append(CultureInfo.InvariantCulture, $"${Encoding.UTF8.GetByteCount(word)}\r\n{word}\r\n");
+            bytes.AddRange(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"${word.Length}\r\n")));
+            bytes.AddRange(word);
+            bytes.AddRange("\r\n"u8);
         }
-        await _stream.WriteAsync(Encoding.UTF8.GetBytes(text.ToString()), limit).ConfigureAwait(false);
+        await _stream.WriteAsync(bytes.ToArray(), limit).ConfigureAwait(false);
         return await ReadAsync(limit).ConfigureAwait(false);
     }
 
@@ -183,19 +191,19 @@ internal sealed class ProxyConnection : IAsyncDisposable
         switch (kind)
         {
             case '+' or '-' or ':':
-                return new(kind, line[1..], []);
+                return new(kind, Encoding.UTF8.GetBytes(line[1..]), []);
             case '$' or '*' when line is "$-1" or "*-1":
-                return new('_', "", []);
+                return new('_', [], []);
             case '$':
                 int length = LengthIn(line);
                 while (_end - _start < length + 2) { await FillAsync(limit).ConfigureAwait(false); }
-                string text = Encoding.UTF8.GetString(_buffer, _start, length);
+                byte[] content = _buffer[_start..(_start + length)];
                 _start += length + 2;
-                return new(kind, text, []);
+                return new(kind, content, []);
             case '*':
                 var items = new List<ProxyReply>();
                 for (int left = LengthIn(line); left > 0; left--) { items.Add(await ReadAsync(limit).ConfigureAwait(false)); }
-                return new(kind, "", items);
+                return new(kind, [], items);
             default:
                 throw new InvalidDataException("it does not speak Redis's protocol as expected");
         }

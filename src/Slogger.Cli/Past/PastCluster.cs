@@ -1,9 +1,15 @@
-// The past of a whole cluster: one version at all its shards, and reads that find the shard of their key.
+// The past of a whole cluster: versions that all its shards have, and reads that find the shard of their key.
 using System.Globalization;
+using System.Text;
 using Slogger.Cli.Access;
 using Slogger.Resp;
 
 namespace Slogger.Cli.Past;
+
+/// <summary>The end of a version.</summary>
+/// <param name="Version">The version.</param>
+/// <param name="Time">When it ended.</param>
+internal sealed record PastInstant(long Version, DateTimeOffset Time);
 
 /// <summary>Connections to the shards of a cluster. One question at a time.</summary>
 internal sealed class PastCluster : IAsyncDisposable
@@ -22,82 +28,69 @@ internal sealed class PastCluster : IAsyncDisposable
         _shards.Add(access.Address!.ToString(), _current = first);
     }
 
-    /// <summary>The version at whose end all reads are.</summary>
-    public long Version { get; private set; }
-
-    /// <summary>When that was.</summary>
-    public DateTimeOffset Time { get; private set; }
-
-    /// <summary>Connects, and finds one version that all shards have closed and kept.</summary>
+    /// <summary>Connects.</summary>
     /// <param name="access">One of its proxies.</param>
+    /// <exception cref="ProxyUnreachableException">That is not possible.</exception>
+    public static async Task<PastCluster> OpenAsync(ProxyAccess access) =>
+        new(access, await ProxyConnection.OpenAsync(access, AnswerMax).ConfigureAwait(false));
+
+    /// <summary>Finds the version that an instant is at the proxy that is asked first.</summary>
+    /// <param name="instant">The instant, as DPR.ASOF has it.</param>
+    /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
+    public Task<PastInstant> FindThereAsync(string[] instant) => FindAsync(_access.Address!.ToString(), instant);
+
+    /// <summary>Finds one version that all shards have closed and kept.</summary>
     /// <param name="instant">The instant, as DPR.ASOF has it.</param>
     /// <exception cref="ProxyUnreachableException">A shard could not be asked, or does not have it; the text says which.</exception>
-    public static async Task<PastCluster> OpenAsync(ProxyAccess access, params string[] instant)
+    public async Task<PastInstant> FindAsync(string[] instant)
     {
-        var cluster = new PastCluster(access, await ProxyConnection.OpenAsync(access, AnswerMax).ConfigureAwait(false));
-        try
+        // Of a time each shard would take its own clock's, so one is asked for that. Another may not have closed the version by itself, and
+        // gives one below: then all are asked for that one. It falls with each question, and so ends.
+        PastInstant lowest = await FindThereAsync(instant).ConfigureAwait(false);
+        IReadOnlyList<string> addresses = await AddressesAsync().ConfigureAwait(false);
+        for (bool isCommon = addresses.Count == 1; !isCommon;)
         {
-            await cluster.FindAsync(instant).ConfigureAwait(false);
-            return cluster;
+            long asked = lowest.Version;
+            foreach (string address in addresses)
+            {
+                PastInstant found = await FindAsync(address, ["VERSION", Text(asked)]).ConfigureAwait(false);
+                if (found.Version < lowest.Version) { lowest = found; }
+            }
+            isCommon = lowest.Version == asked;
         }
-        catch
-        {
-            await cluster.DisposeAsync().ConfigureAwait(false);
-            throw;
-        }
+        return lowest;
     }
 
-    /// <summary>Runs a read as of the version, at the shard that has its keys.</summary>
+    /// <summary>Runs a read as of a version, at the shard that has its keys.</summary>
     /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
-    public async Task<ProxyReply> ReadAsync(params string[] words)
+    public Task<ProxyReply> ReadAsync(PastInstant at, params byte[][] words) =>
+        AskAsync([Bytes(Command), Bytes("VERSION"), Bytes(Text(at.Version)), .. words]);
+
+    /// <summary>Asks the shard that has the keys.</summary>
+    /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
+    public async Task<ProxyReply> AskAsync(params byte[][] words)
     {
-        string[] asked = [Command, "VERSION", Text(Version), .. words];
-        ProxyReply reply = await _current.CallAsync(asked).ConfigureAwait(false);
+        ProxyReply reply = await _current.CallAsync(words).ConfigureAwait(false);
         if (reply.IsError && reply.Text.StartsWith(Moved, StringComparison.Ordinal))
         {
             _current = await ShardAsync(reply.Text.Split(' ')[^1]).ConfigureAwait(false);
-            reply = await _current.CallAsync(asked).ConfigureAwait(false);
+            reply = await _current.CallAsync(words).ConfigureAwait(false);
         }
         return reply.IsError ? throw Refused(reply) : reply;
     }
 
-    public async ValueTask DisposeAsync()
+    /// <summary>Asks one shard.</summary>
+    /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
+    public async Task<ProxyReply> AskAtAsync(string address, params string[] words)
     {
-        foreach (ProxyConnection shard in _shards.Values) { await shard.DisposeAsync().ConfigureAwait(false); }
+        _current = await ShardAsync(address).ConfigureAwait(false);
+        ProxyReply reply = await _current.CallAsync(words).ConfigureAwait(false);
+        return reply.IsError ? throw Refused(reply, $"{address}: ") : reply;
     }
 
-    // Of a time each shard would take its own clock's, so one is asked for that. Another may not have closed the version by itself, and
-    // gives one below: then all are asked for that one. It falls with each question, and so ends.
-    private async Task FindAsync(string[] instant)
-    {
-        (Version, Time) = await AskAsync(_access.Address!.ToString(), instant).ConfigureAwait(false);
-        string[] addresses = await AddressesAsync().ConfigureAwait(false);
-        for (bool isCommon = addresses.Length == 1; !isCommon;)
-        {
-            long asked = Version;
-            foreach (string address in addresses)
-            {
-                (long Version, DateTimeOffset) found = await AskAsync(address, "VERSION", Text(asked)).ConfigureAwait(false);
-                if (found.Version < Version) { (Version, Time) = found; }
-            }
-            isCommon = Version == asked;
-        }
-    }
-
-    private async Task<(long Version, DateTimeOffset Time)> AskAsync(string address, params string[] instant)
-    {
-        ProxyConnection shard = await ShardAsync(address).ConfigureAwait(false);
-        ProxyReply reply = await shard.CallAsync([Command, .. instant]).ConfigureAwait(false);
-        return reply.IsError ? throw Refused(reply, $"{address}: ")
-            : (reply.Items[1].Number, DateTimeOffset.FromUnixTimeMilliseconds(reply.Items[2].Number / 1000));
-    }
-
-    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
-
-    private static ProxyUnreachableException Refused(ProxyReply reply, string who = "") =>
-        new(who + reply.Text.Replace("ERR SLOGGER ", "", StringComparison.Ordinal), "");
-
-    private async Task<string[]> AddressesAsync()
+    /// <summary>Where the shards are.</summary>
+    /// <exception cref="ProxyUnreachableException">It could not be asked.</exception>
+    public async Task<IReadOnlyList<string>> AddressesAsync()
     {
         ProxyReply slots = await _current.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false);
         // A shard alone has no cluster.
@@ -105,6 +98,28 @@ internal sealed class PastCluster : IAsyncDisposable
             : [.. slots.Items.Select(r => $"{r.Items[2].Items[0].Text}:{r.Items[2].Items[1].Text}").Distinct()];
         return masters.Length > 0 ? masters : [_access.Address!.ToString()];
     }
+
+    public async ValueTask DisposeAsync()
+    {
+        foreach (ProxyConnection shard in _shards.Values) { await shard.DisposeAsync().ConfigureAwait(false); }
+    }
+
+    /// <summary>A number as a word of a question.</summary>
+    public static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+
+    private async Task<PastInstant> FindAsync(string address, string[] instant)
+    {
+        ProxyReply reply = await AskAtAsync(address, [Command, .. instant]).ConfigureAwait(false);
+        return new(reply.Items[1].Number, TimeOf(reply.Items[2].Number));
+    }
+
+    /// <summary>A time of a reply.</summary>
+    public static DateTimeOffset TimeOf(long microseconds) => DateTimeOffset.FromUnixTimeMilliseconds(microseconds / 1000);
+
+    private static byte[] Bytes(string word) => Encoding.UTF8.GetBytes(word);
+
+    private static ProxyUnreachableException Refused(ProxyReply reply, string who = "") =>
+        new(who + reply.Text.Replace("ERR SLOGGER ", "", StringComparison.Ordinal), "");
 
     private async Task<ProxyConnection> ShardAsync(string address)
     {

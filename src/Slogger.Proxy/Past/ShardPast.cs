@@ -5,7 +5,6 @@
 // Nothing is made ready before somebody asks. What the last question needed is kept for a minute: the lens with its keys, the index of the
 // checkpoint, and that of the commands on top of it.
 using System.Globalization;
-using System.Text;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -39,6 +38,7 @@ internal sealed class ShardPast : IPastReads
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
     private readonly RedisSupervisorOptions? _server;
+    private readonly PastScan _scan;
     private readonly SemaphoreSlim _turn = new(1, 1);
     private readonly CancellationTokenSource _ending = new();
     private RedisSupervisor? _supervisor;
@@ -53,7 +53,7 @@ internal sealed class ShardPast : IPastReads
 
     public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints)
     {
-        (_log, _checkpoints) = (log, checkpoints);
+        (_log, _checkpoints, _scan) = (log, checkpoints, new PastScan(log));
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
     }
 
@@ -73,7 +73,7 @@ internal sealed class ShardPast : IPastReads
     public required Func<RedisEndpoint> Live { get; init; }
 
     /// <summary>The offset from which the log is needed here; <see cref="long.MaxValue"/>: nobody looks.</summary>
-    public long NeededFrom => Volatile.Read(ref _neededFrom);
+    public long NeededFrom => Math.Min(Volatile.Read(ref _neededFrom), _scan.NeededFrom);
 
     /// <inheritdoc />
     public Task<byte[]> FindAsync(Instant at) => AnswerAsync(async () =>
@@ -95,8 +95,11 @@ internal sealed class ShardPast : IPastReads
         try
         {
             // As the live store would answer the same command.
-            _rights ??= await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false);
-            if (await _rights.RefusalAsync(read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why) { return Error(why); }
+            ReadRights rights = await RightsAsync().ConfigureAwait(false);
+            if (await rights.RefusalAsync(read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why)
+            {
+                return PastReplies.Error(why);
+            }
             // Its directory is the server's, which closes it to other users.
             Lens lens = await LensAsync(_server).ConfigureAwait(false);
             PastState state = StateAt(version, _server.Directory);
@@ -108,13 +111,23 @@ internal sealed class ShardPast : IPastReads
         }
     });
 
+    /// <inheritdoc />
+    public Task<byte[]> HistoryAsync(PastHistory asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
+        _scan.HistoryAsync(asked, rights, from, to, end => TimeUsOf(end), _ending.Token));
+
+    /// <inheritdoc />
+    public Task<byte[]> ChangedAsync(PastChanges asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
+        _scan.ChangedAsync(asked, rights, from, to, _ending.Token));
+
     /// <summary>Ends what has not been used for a while; at the first call, what a process before has left behind. That is not waited for.
     /// The control task.</summary>
     public void Keep()
     {
-        bool isDue = !_isCleared || (_supervisor is not null && IsIdle);
-        if (isDue && _server is not null && _keeping.IsCompleted) { _keeping = Task.Run(KeepAsync); }
+        bool isDue = !_isCleared || (IsOpen && IsIdle);
+        if (isDue && _keeping.IsCompleted) { _keeping = Task.Run(KeepAsync); }
     }
+
+    private bool IsOpen => _supervisor is not null || _rights is not null;
 
     private bool IsIdle => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= IdleMax.TotalMilliseconds;
 
@@ -125,9 +138,9 @@ internal sealed class ShardPast : IPastReads
         {
             if (!_isCleared && _supervisor is null)
             {
-                await ScratchServer.EndLeftAsync(_server!, CancellationToken.None).ConfigureAwait(false);
+                if (_server is not null) { await ScratchServer.EndLeftAsync(_server, CancellationToken.None).ConfigureAwait(false); }
             }
-            else if (_supervisor is not null && IsIdle) { await CloseAsync().ConfigureAwait(false); }
+            else if (IsOpen && IsIdle) { await CloseAsync().ConfigureAwait(false); }
             _isCleared = true;
         }
         catch (Exception e) when (e is RedisException or IOException or UnauthorizedAccessException)
@@ -198,16 +211,29 @@ internal sealed class ShardPast : IPastReads
             : throw new PastException($"{TextOf(timeUs)} is before the cluster began: that was {TextOf(grid.Stretches[0].StartUs)}");
     }
 
-    private string WhatIsKept()
+    private string WhatIsKept() => Oldest() is { } oldest
+        ? string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {oldest.Version}, of "
+            + $"{TimeOf(oldest.Version)} (--log-budget decides how far)")
+        : _checkpoints.All.Count == 0 || _log.IsEmpty ? "there is no checkpoint yet that it could be made from" : "nothing is kept yet";
+
+    // The first instant that can be shown, at or above an offset.
+    private Boundary? Oldest(long offset = 0)
     {
-        if (_checkpoints.All is not [var oldest, ..] || _log.IsEmpty) { return "there is no checkpoint yet that it could be made from"; }
+        if (_checkpoints.All is not [var oldest, ..] || _log.IsEmpty) { return null; }
         foreach (Boundary boundary in _log.Boundaries)
         {
-            if (boundary.Offset < oldest.Offset) { continue; }
-            return string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {boundary.Version}, of "
-                + $"{TimeOf(boundary.Version)} (--log-budget decides how far)");
+            if (boundary.Offset >= Math.Max(offset, oldest.Offset)) { return boundary; }
         }
-        return "nothing is kept yet";
+        return null;
+    }
+
+    // From where on all commands are kept, without a gap: the end of a version, or the beginning of the history.
+    private Boundary Beginning()
+    {
+        Boundary first = Oldest(_log.ContiguousFrom(0)) ?? throw new PastException(WhatIsKept());
+        StreamOrigin origin = _log.Origin;
+        return origin.Offset < _checkpoints.All[0].Offset || _log.HasGap(origin.Offset, first.Offset) ? first
+            : new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
     }
 
     // All shards end a version at the same time of the grid.
@@ -223,6 +249,36 @@ internal sealed class ShardPast : IPastReads
         : throw new PastException("a time is in milliseconds since 1970");
 
     // ---- What is read ----
+
+    // Behind one version's end, up to another's.
+    private Task<byte[]> ScanAsync(long? from, long? to, Func<ReadRights, Boundary, Boundary, Task<byte[]>> scan) => AnswerAsync(async () =>
+    {
+        VersionNumber last = await CommittedAsync(new(InstantBy.Version, to ?? Committed().Version.Number)).ConfigureAwait(false);
+        await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
+        try
+        {
+            ReadRights rights = await RightsAsync().ConfigureAwait(false);
+            Boundary first = Beginning(), end = Find(last).End;
+            if (from is { } behind && behind != first.Version.Number) { first = Find(new(behind)).End; }
+            if (first.Version > end.Version) { throw new PastException($"version {first.Version} is behind version {end.Version}"); }
+            if (_log.HasGap(first.Offset, end.Offset))
+            {
+                throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
+            }
+            return await scan(rights, first, end).ConfigureAwait(false);
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    });
+
+    private async Task<ReadRights> RightsAsync()
+    {
+        ObjectDisposedException.ThrowIf(_isEnded, this);
+        Volatile.Write(ref _lastUsed, Environment.TickCount64);
+        return _rights ??= await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false);
+    }
 
     private PastState StateAt(VersionNumber version, string directory)
     {
@@ -280,18 +336,16 @@ internal sealed class ShardPast : IPastReads
         }
         catch (LogHistoryChangedException)
         {
-            return Error("ERR SLOGGER the history has just changed, by a recovery or since it was trimmed: try again");
+            return PastReplies.Error("ERR SLOGGER the history has just changed, by a recovery or since it was trimmed: try again");
         }
         catch (Exception e) when (e is OperationCanceledException or ObjectDisposedException)
         {
-            return Error("ERR SLOGGER the shard is about to end");
+            return PastReplies.Error("ERR SLOGGER the shard is about to end");
         }
         catch (Exception e) when (e is PastException or RedisException or LogException or IOException or UnauthorizedAccessException
             or ArgumentOutOfRangeException)
         {
-            return Error($"ERR SLOGGER {e.Message}");
+            return PastReplies.Error($"ERR SLOGGER {e.Message}");
         }
     }
-
-    private static byte[] Error(string text) => Encoding.UTF8.GetBytes($"-{text.ReplaceLineEndings(" ")}\r\n");
 }
