@@ -32,7 +32,7 @@ internal sealed record PastRead(Instant At, string User, int Database, int Proto
 /// <summary>A question for the history of a key: what named it in some versions.</summary>
 /// <param name="Key">The key.</param>
 /// <param name="From">The version behind which it begins; null: all that is kept.</param>
-/// <param name="To">The version with which it ends; null: the newest that is committed.</param>
+/// <param name="To">The version with which it ends; null: the first that has all that was acknowledged.</param>
 /// <param name="Before">The place above which nothing is wanted; null: there is none.</param>
 /// <param name="Count">How many commands are wanted: the newest.</param>
 /// <param name="User">Who asks: a user of the store's.</param>

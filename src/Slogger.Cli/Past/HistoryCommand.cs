@@ -11,7 +11,7 @@ internal static class HistoryCommand
 {
     public const string Name = "history";
 
-    private const string What = "What is shown", From = "from", To = "to", Values = "values", Limit = "limit", Now = "0s";
+    private const string What = "What is shown", From = "from", To = "to", Values = "values", Limit = "limit";
     private const int LimitDefault = 100, LimitMax = 1_000_000, PageMax = 10_000;
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
@@ -30,7 +30,7 @@ internal static class HistoryCommand
         if (keys.Count != 1) { errors.Add(new OptionError("one key is needed", "the command line", "slogger history --from 10m KEY")); }
         string? since = texts.One(From, errors), until = texts.One(To, errors), most = texts.One(Limit, errors);
         string[]? from = since is null ? null : PastArguments.InstantOf(From, since, errors);
-        string[]? to = PastArguments.InstantOf(To, until ?? Now, errors);
+        string[]? to = until is null ? null : PastArguments.InstantOf(To, until, errors);
         int limit = LimitDefault;
         if (most is not null && !OptionText.Number(1, LimitMax)(most, out limit, out string problem))
         {
@@ -38,8 +38,8 @@ internal static class HistoryCommand
         }
         return PastArguments.RunAsync(texts, host, errors, async past =>
         {
-            PastInstant? begin = from is null ? null : await past.FindThereAsync(from).ConfigureAwait(false);
-            PastInstant end = await past.FindThereAsync(to!).ConfigureAwait(false);
+            long? begin = from is null ? null : (await past.FindThereAsync(from).ConfigureAwait(false)).Version;
+            long? end = to is null ? null : (await past.FindThereAsync(to).ConfigureAwait(false)).Version;
             byte[] key = Encoding.UTF8.GetBytes(keys[0]);
             HistoryReport report = await ReadAsync(past, key, begin, end, limit).ConfigureAwait(false);
             return texts.Values.ContainsKey(Values)
@@ -48,23 +48,26 @@ internal static class HistoryCommand
     }
 
     // Page by page, from the newest on.
-    private static async Task<HistoryReport> ReadAsync(PastCluster past, byte[] key, PastInstant? begin, PastInstant end, int limit)
+    private static async Task<HistoryReport> ReadAsync(PastCluster past, byte[] key, long? begin, long? end, int limit)
     {
         List<KeyEffect> found = [];
-        long first, left;
-        do
+        while (true)
         {
-            string[] options = ["TO", PastCluster.Text(end.Version), "COUNT", PastCluster.Text(Math.Min(PageMax, limit - found.Count)),
-                .. begin is null ? Array.Empty<string>() : ["FROM", PastCluster.Text(begin.Version)],
-                .. found.Count == 0 ? Array.Empty<string>() : ["BEFORE", PastCluster.Text(found[0].Place)]];
-            ProxyReply reply = await past.AskAsync(["DPR.HISTORY"u8.ToArray(), key, .. options.Select(o => Encoding.ASCII.GetBytes(o))])
-                .ConfigureAwait(false);
-            (first, left) = (reply.Items[0].Number, reply.Items[2].Number);
+            byte[][] options = [.. Option("FROM", begin), .. Option("TO", end), .. Option("COUNT", Math.Min(PageMax, limit - found.Count)),
+                .. Option("BEFORE", found.Count == 0 ? null : found[0].Place)];
+            ProxyReply reply = await past.AskAsync(["DPR.HISTORY"u8.ToArray(), key, .. options]).ConfigureAwait(false);
+            end = reply.Items[1].Number;
+            long left = reply.Items[2].Number;
             found.InsertRange(0, reply.Items[3].Items.Select(EffectOf));
+            if (left == 0 || found.Count == limit)
+            {
+                return new HistoryReport(Encoding.UTF8.GetString(key), reply.Items[0].Number, end.Value, left, found);
+            }
         }
-        while (left > 0 && found.Count < limit);
-        return new HistoryReport(Encoding.UTF8.GetString(key), first, end.Version, end.Time, left, found);
     }
+
+    private static byte[][] Option(string name, long? number) =>
+        number is { } value ? [Encoding.ASCII.GetBytes(name), Encoding.ASCII.GetBytes(PastCluster.Text(value))] : [];
 
     private static KeyEffect EffectOf(ProxyReply item) => new(item.Items[0].Number, PastCluster.TimeOf(item.Items[1].Number),
         item.Items[2].Number, item.Items[3].Number, [.. item.Items[4].Items.Select(a => a.Text)], null);

@@ -15,6 +15,8 @@ internal sealed record PastInstant(long Version, DateTimeOffset Time);
 internal sealed class PastCluster : IAsyncDisposable
 {
     private const string Command = "DPR.ASOF", Moved = "MOVED ";
+    private const int NowTriesMax = 100;
+
     // The first question about a stretch of the log has it read.
     private static readonly TimeSpan AnswerMax = TimeSpan.FromMinutes(1);
 
@@ -44,10 +46,38 @@ internal sealed class PastCluster : IAsyncDisposable
     /// <exception cref="ProxyUnreachableException">A shard could not be asked, or does not have it; the text says which.</exception>
     public async Task<PastInstant> FindAsync(string[] instant)
     {
-        // Of a time each shard would take its own clock's, so one is asked for that. Another may not have closed the version by itself, and
-        // gives one below: then all are asked for that one. It falls with each question, and so ends.
-        PastInstant lowest = await FindThereAsync(instant).ConfigureAwait(false);
         IReadOnlyList<string> addresses = await AddressesAsync().ConfigureAwait(false);
+        // Of a time each shard would take its own clock's, so one is asked for that.
+        if (instant is not ["AGO", "0"])
+        {
+            return await FindCommonAsync(addresses, await FindThereAsync(instant).ConfigureAwait(false)).ConfigureAwait(false);
+        }
+        // What is acknowledged now must be in it at every shard. If one of them has not closed such a version by itself, a later one will do.
+        PastInstant now = await FindNewestAsync(addresses).ConfigureAwait(false), asked = now;
+        for (int tries = 1; ; tries++)
+        {
+            PastInstant common = await FindCommonAsync(addresses, asked).ConfigureAwait(false);
+            if (common.Version >= now.Version || tries == NowTriesMax) { return common; }
+            asked = await FindNewestAsync(addresses).ConfigureAwait(false);
+        }
+    }
+
+    // The last of the versions that have, each at its shard, all that was acknowledged.
+    private async Task<PastInstant> FindNewestAsync(IReadOnlyList<string> addresses)
+    {
+        PastInstant? newest = null;
+        foreach (string address in addresses)
+        {
+            PastInstant found = await FindAsync(address, ["AGO", "0"]).ConfigureAwait(false);
+            if (newest is null || found.Version > newest.Version) { newest = found; }
+        }
+        return newest!;
+    }
+
+    // A shard may not have closed the version by itself, and gives one below: then all are asked for that one. It falls with each question,
+    // and so ends.
+    private async Task<PastInstant> FindCommonAsync(IReadOnlyList<string> addresses, PastInstant lowest)
+    {
         for (bool isCommon = addresses.Count == 1; !isCommon;)
         {
             long asked = lowest.Version;

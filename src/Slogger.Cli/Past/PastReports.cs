@@ -63,17 +63,15 @@ internal sealed record KeyEffect(long Version, DateTimeOffset Time, long WorldLi
 /// <param name="Key">The key.</param>
 /// <param name="From">The version behind which it begins.</param>
 /// <param name="To">The version with which it ends.</param>
-/// <param name="Time">When that ended.</param>
 /// <param name="LeftOut">How many commands there are before those that are shown.</param>
 /// <param name="Commands">The newest.</param>
-internal sealed record HistoryReport(string Key, long From, long To, DateTimeOffset Time, long LeftOut,
-    IReadOnlyList<KeyEffect> Commands) : Report
+internal sealed record HistoryReport(string Key, long From, long To, long LeftOut, IReadOnlyList<KeyEffect> Commands) : Report
 {
     protected override JsonTypeInfo Shape => PastReportJson.Default.HistoryReport;
 
     public override void Print(AppHost host)
     {
-        host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# versions {From + 1} to {To}, {PastText.Of(Time)}"));
+        host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# versions {From + 1} to {To}"));
         if (LeftOut > 0)
         {
             host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,

@@ -181,8 +181,9 @@ internal sealed class ShardPast : IPastReads
             _ when at.Number == 0 => Grid().VersionAt(nowUs),
             _ => ClosedAt(nowUs - UsOf(at.Number), nowUs),
         };
+        bool isNow = at is { By: InstantBy.Ago, Number: 0 };
         long waitsUntil = Environment.TickCount64 + (long)CommitMax.TotalMilliseconds;
-        while (Committed().Version < wanted)
+        while (Committed().Version < wanted || (isNow && !IsClosed(ref wanted)))
         {
             if (Environment.TickCount64 > waitsUntil)
             {
@@ -192,6 +193,19 @@ internal sealed class ShardPast : IPastReads
             await Task.Delay(CommitPause, _ending.Token).ConfigureAwait(false);
         }
         return wanted;
+    }
+
+    // Whether a version was closed by itself. If it was closed with later ones, what was done in it is in the last of these: that one is
+    // wanted instead.
+    private bool IsClosed(ref VersionNumber version)
+    {
+        if (_log.BoundaryAtOrBelow(version)?.Version == version) { return true; }
+        foreach (Boundary next in _log.BoundariesFrom(version))
+        {
+            version = next.Version;
+            return Committed().Version >= version;
+        }
+        return false;
     }
 
     // Where the version ends, or the last before it that was closed by itself; and the checkpoint that it can be made from.
@@ -253,7 +267,8 @@ internal sealed class ShardPast : IPastReads
     // Behind one version's end, up to another's.
     private Task<byte[]> ScanAsync(long? from, long? to, Func<ReadRights, Boundary, Boundary, Task<byte[]>> scan) => AnswerAsync(async () =>
     {
-        VersionNumber last = await CommittedAsync(new(InstantBy.Version, to ?? Committed().Version.Number)).ConfigureAwait(false);
+        Instant until = to is { } version ? new(InstantBy.Version, version) : new(InstantBy.Ago, 0);
+        VersionNumber last = await CommittedAsync(until).ConfigureAwait(false);
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {

@@ -63,7 +63,7 @@ public sealed class KeyHistory(StoreKey key, int countMax, int bytesMax)
                 _ => true,
             };
         }
-        for (int i = 1; i < effect.Count; i++)
+        for (int i = 1; i < effect.Count && read.Database == key.Database; i++)
         {
             if (effect[i].SequenceEqual(key.Name)) { return true; }
         }
