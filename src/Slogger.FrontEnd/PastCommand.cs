@@ -59,8 +59,8 @@ internal static class PastCommand
 
     private static bool ReadHistory(Client client, IPastReads past)
     {
-        if (client.ArgumentCount < 2 || NumbersOf(client, 2, "FROM", "TO", "BEFORE", "COUNT") is not [var from, var to, var before, var count]
-            || count is < 1 or > CountMax)
+        long?[]? numbers = client.ArgumentCount < 2 ? null : NumbersOf(client, 2, "FROM", "TO", "BEFORE", "COUNT");
+        if (numbers is not [var from, var to, var before, var count] || count is < 1 or > CountMax)
         {
             return client.RefuseCommand($"ERR SLOGGER it is {HistoryForm}, with a count of 1 to 10000");
         }

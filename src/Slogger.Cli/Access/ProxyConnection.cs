@@ -71,7 +71,7 @@ internal sealed class ProxyConnection : IAsyncDisposable
                 var connection = new ProxyConnection(access, socket, stream, answerMax ?? Patience);
                 if (access.Password is not { } password) { return connection; }
                 string[] auth = access.User is { } user ? ["AUTH", user, password] : ["AUTH", password];
-                ProxyReply reply = await connection.AskAsync([.. auth.Select(w => Encoding.UTF8.GetBytes(w))], limit.Token).ConfigureAwait(false);
+                ProxyReply reply = await connection.AskAsync(Bytes(auth), limit.Token).ConfigureAwait(false);
                 return !reply.IsError ? connection : throw new ProxyUnreachableException(
                     $"{access.Address} refused the password: {reply.Text}", "check --user and --password-file");
             }, Patience).ConfigureAwait(false);
@@ -85,7 +85,7 @@ internal sealed class ProxyConnection : IAsyncDisposable
 
     /// <summary>Asks, and returns the reply; an error is one.</summary>
     /// <exception cref="ProxyUnreachableException">There was none.</exception>
-    public Task<ProxyReply> CallAsync(params string[] words) => CallAsync([.. words.Select(w => Encoding.UTF8.GetBytes(w))]);
+    public Task<ProxyReply> CallAsync(params string[] words) => CallAsync(Bytes(words));
 
     /// <summary>Asks, and returns the reply; an error is one.</summary>
     /// <exception cref="ProxyUnreachableException">There was none.</exception>
@@ -169,6 +169,8 @@ internal sealed class ProxyConnection : IAsyncDisposable
         await secure.AuthenticateAsClientAsync(options, limit).ConfigureAwait(false);
         return secure;
     }
+
+    private static byte[][] Bytes(string[] words) => [.. words.Select(w => Encoding.UTF8.GetBytes(w))];
 
     private async Task<ProxyReply> AskAsync(byte[][] words, CancellationToken limit)
     {

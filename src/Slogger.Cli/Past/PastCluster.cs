@@ -52,7 +52,8 @@ internal sealed class PastCluster : IAsyncDisposable
         {
             return await FindCommonAsync(addresses, await FindThereAsync(instant).ConfigureAwait(false)).ConfigureAwait(false);
         }
-        // What is acknowledged now must be in it at every shard. If one of them has not closed such a version by itself, a later one will do.
+        // What is acknowledged now must be in it at every shard. If one of them has not closed such a version by itself, a later one will
+        // do.
         PastInstant now = await FindNewestAsync(addresses).ConfigureAwait(false), asked = now;
         for (int tries = 1; ; tries++)
         {

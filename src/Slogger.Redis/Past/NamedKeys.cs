@@ -30,8 +30,9 @@ public sealed class NamedKeys(int database, VersionNumber from, int enough, int 
         _version = version;
         if (read.Reach == EffectReach.Anything)
         {
-            throw new PastException($"{Encoding.Latin1.GetString(read.Effect[0]).ToUpperInvariant()} in version {version} is not confined to "
-                + "keys that it names: which keys differ is not known across it; ask for a time before or behind it");
+            string name = Encoding.Latin1.GetString(read.Effect[0]).ToUpperInvariant();
+            throw new PastException($"{name} in version {version} is not confined to keys that it names: which keys differ is not known "
+                + "across it; ask for a time before or behind it");
         }
         foreach (EffectKey named in read.Keys)
         {

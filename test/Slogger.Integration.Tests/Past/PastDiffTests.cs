@@ -155,7 +155,8 @@ public sealed class PastDiffTests(ITestOutputHelper output)
         [
             (1, "FLUSHALL in version", ["diff", "--from", begin]), (1, "is before the cluster began", ["diff", "--from", "1000m"]),
             (1, "is not kept", ["diff", "--from", "0"]), (2, "named by --from", ["diff"]),
-            (2, "--to \"soon\" is no time", ["diff", "--from", begin, "--to", "soon"]), (1, "is not kept", ["history", "--from", "0", list]),
+            (2, "--to \"soon\" is no time", ["diff", "--from", begin, "--to", "soon"]),
+            (1, "is not kept", ["history", "--from", "0", list]),
             (2, "one key is needed", ["history"]), (2, "one key is needed", ["history", list, other]),
             (2, "--limit \"0\"", ["history", "--limit", "0", list]),
         ])
@@ -248,12 +249,13 @@ public sealed class PastDiffTests(ITestOutputHelper output)
     private static async Task<string> GroupsAsync(RespClient client, string stream)
     {
         string groups = (await client.DoAsync("XINFO", "GROUPS", stream)).Compact;
-        string facts = (await client.DoAsync("XINFO", "STREAM", stream)).Items.SkipWhile(i => i.Text != "last-generated-id").ElementAt(1).Text;
-        if (groups == "[]") { return facts; }
-        string consumers = string.Join(' ', (await client.DoAsync("XINFO", "CONSUMERS", stream, "g")).Items.Select(c => c.Items[1].Compact));
+        RespValue facts = await client.DoAsync("XINFO", "STREAM", stream);
+        string last = facts.Items.SkipWhile(i => i.Text != "last-generated-id").ElementAt(1).Text;
+        if (groups == "[]") { return last; }
+        RespValue consumers = await client.DoAsync("XINFO", "CONSUMERS", stream, "g");
         // Without how long ago.
         RespValue pending = await client.DoAsync("XPENDING", stream, "g", "-", "+", "1000");
-        return $"{facts} {groups} {consumers} "
+        return $"{last} {groups} {string.Join(' ', consumers.Items.Select(c => c.Items[1].Compact))} "
             + string.Join(' ', pending.Items.Select(p => $"{p.Items[0].Text} {p.Items[1].Text} {p.Items[3].Compact}"));
     }
 

@@ -109,7 +109,8 @@ public sealed class PastHistoryTests(PastReadTests.OneProxy shared) : IClassFixt
     public async Task LargeArguments_AReplyIsBounded_AndThePagesHaveAll()
     {
         using RespClient client = await shared.Deployment.ConnectAsync();
-        await client.DoAsync("EVAL", "for i = 1, 20 do redis.call('SET', KEYS[1], string.rep(string.char(64 + i), 1000000)) end", "1", "b:k");
+        await client.DoAsync("EVAL", "for i = 1, 20 do redis.call('SET', KEYS[1], string.rep(string.char(64 + i), 1000000)) end", "1",
+            "b:k");
         List<string> paged = [];
         History page = await HistoryAsync(client, "b:k");
         Assert.InRange(page.Entries.Count, 1, 4);
