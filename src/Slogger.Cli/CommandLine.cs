@@ -46,9 +46,15 @@ internal static class CommandLine
         Command run = Build(RunCommand.Name, "Run a command that reads, as of an instant", PastArguments.Options);
         Argument<string[]> words = new("COMMAND") { Arity = ArgumentArity.ZeroOrMore };
         run.Arguments.Add(words);
+        Command history = Build(HistoryCommand.Name, "Show what was done to a key", HistoryCommand.Options);
+        Argument<string[]> ofHistory = new("KEY") { Arity = ArgumentArity.ZeroOrMore };
+        history.Arguments.Add(ofHistory);
         Argument<string> shell = CompletionCommand.Shell;
         Command completion = new(CompletionCommand.Name, "Print a script with which a shell completes commands and options") { shell };
-        RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval, init, completion, get, run };
+        RootCommand root = new("Slogger")
+        {
+            serve, backup, status, restore, move, recover, leave, interval, init, completion, get, run, history,
+        };
         foreach (ListedCommand ofSites in SiteCommands.All.Concat(PastCommands.All))
         {
             root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options));
@@ -103,6 +109,7 @@ internal static class CommandLine
             : command == completion ? CompletionCommand.Run(parsed.GetRequiredValue(shell), host)
             : command == get ? await GetCommand.RunAsync(texts, parsed.GetValue(keys) ?? [], host).ConfigureAwait(false)
             : command == run ? await RunCommand.RunAsync(texts, parsed.GetValue(words) ?? [], host).ConfigureAwait(false)
+            : command == history ? await HistoryCommand.RunAsync(texts, parsed.GetValue(ofHistory) ?? [], host).ConfigureAwait(false)
             : command == recover ? await RecoverCommand.RunAsync(texts, host).ConfigureAwait(false)
             : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);
     }
@@ -122,7 +129,7 @@ internal static class CommandLine
 
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
                 Arity = line is not null ? ArityIn(line, definition) : definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore
-                    : name is StatusCommand.Name or MoveCommand.Name or GetCommand.Name or RunCommand.Name
+                    : name is StatusCommand.Name or MoveCommand.Name or GetCommand.Name or RunCommand.Name or HistoryCommand.Name
                         || ListedCommands.Find(name) is not null ? ArgumentArity.Zero
                     : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,

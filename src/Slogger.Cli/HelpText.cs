@@ -69,6 +69,12 @@ internal static class HelpText
         + "own. The log goes back as far as --log-budget of the proxy allows. For --commit log, with a redis-server that the proxy runs "
         + "(--redis-server). Put -- before a word that begins with a dash.";
 
+    private const string HistoryText =
+        "A line for each command that names the key, also as one of several (RENAME, MSET, LMOVE), and for each that changes all keys "
+        + "(FLUSHALL); oldest first. What a script or a function did is shown as the commands that it ran, and an expiry as DEL. Of a "
+        + "command that names keys which the user may not read now only the name is shown. What a recovery took back is not shown. --json "
+        + "has all arguments whole. For --commit log; --values needs a redis-server that the proxy runs (--redis-server), too.";
+
     // What --json writes, and when.
     private static readonly Dictionary<string, (string When, JsonTypeInfo Report)[]> s_reports = new()
     {
@@ -84,6 +90,8 @@ internal static class HelpText
         [SeedCommand.Name] = [("", SiteReportJson.Default.SeedReport)],
         [GetCommand.Name] = [("", PastReportJson.Default.GetReport)],
         [RunCommand.Name] = [("", PastReportJson.Default.RunReport)],
+        [HistoryCommand.Name] = [("", PastReportJson.Default.HistoryReport)],
+        [DiffCommand.Name] = [("", PastReportJson.Default.DiffReport)],
         [RetentionCommand.Name] = [("", PastReportJson.Default.RetentionReport)],
         [SnapshotCommand.Name] = [("", PastReportJson.Default.SnapshotManifest)],
         [LoadCommand.Name] = [("", PastReportJson.Default.LoadReport)],
@@ -199,7 +207,7 @@ internal static class HelpText
                 output.WriteLine("  slogger get --at 14:03:07.120 cart:7 stock:42");
                 output.WriteLine("  slogger get --ago 10m --address 127.0.0.1:6380 cart:7");
                 output.WriteLine();
-                WritePast(output, command, width);
+                WritePast(output, command, PastCommandsText, PastArguments.Options, width);
                 break;
             case RunCommand.Name:
                 output.WriteLine("slogger run: run a command that reads, as of an instant.");
@@ -207,7 +215,16 @@ internal static class HelpText
                 output.WriteLine("  slogger run --ago 10m -- ZRANGE board 0 9 REV WITHSCORES");
                 output.WriteLine("  slogger run --version 123456 --address 127.0.0.1:6380 HGET cart:7 apples");
                 output.WriteLine();
-                WritePast(output, command, width);
+                WritePast(output, command, PastCommandsText, PastArguments.Options, width);
+                break;
+            case HistoryCommand.Name:
+                output.WriteLine("slogger history: show what was done to a key.");
+                output.WriteLine();
+                output.WriteLine("  slogger history cart:7");
+                output.WriteLine("  slogger history --from 10m --values cart:7");
+                output.WriteLine("  slogger history --from 14:03:07.120 --to 14:05:00 --limit 1000 --address 127.0.0.1:6380 cart:7");
+                output.WriteLine();
+                WritePast(output, command, HistoryText, HistoryCommand.Options, width);
                 break;
             case InitCommand.Name:
                 output.WriteLine("slogger init: write the files of a cluster, and of its second site.");
@@ -247,6 +264,7 @@ internal static class HelpText
                 output.WriteLine("  slogger interval  change the length of versions of a running cluster");
                 output.WriteLine("  slogger get       show keys as they were at an instant");
                 output.WriteLine("  slogger run       run a command that reads, as of an instant");
+                output.WriteLine("  slogger history   show what was done to a key");
                 foreach (ListedCommand past in PastCommands.All)
                 {
                     output.WriteLine($"  slogger {past.Name,-10}{past.Description}");
@@ -271,10 +289,10 @@ internal static class HelpText
         }
     }
 
-    private static void WritePast(TextWriter output, string command, int width)
+    private static void WritePast(TextWriter output, string command, string text, IReadOnlyList<OptionDefinition> options, int width)
     {
-        WriteText(output, PastCommandsText, width);
-        WriteOptions(output, PastArguments.Options, width);
+        WriteText(output, text, width);
+        WriteOptions(output, options, width);
         WriteJson(output, command, width);
         output.WriteLine();
         output.WriteLine("Exit codes: 0 done, 1 failed or refused, 2 wrong options.");

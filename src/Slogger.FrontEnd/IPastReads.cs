@@ -29,6 +29,24 @@ internal readonly record struct Instant(InstantBy By, long Number);
 internal sealed record PastRead(Instant At, string User, int Database, int Protocol, IReadOnlyList<byte[]> Words,
     IReadOnlyList<byte[]> Keys);
 
+/// <summary>A question for the history of a key: what named it in some versions.</summary>
+/// <param name="Key">The key.</param>
+/// <param name="From">The version behind which it begins; null: all that is kept.</param>
+/// <param name="To">The version with which it ends; null: the first that has all that was acknowledged.</param>
+/// <param name="Before">The place above which nothing is wanted; null: there is none.</param>
+/// <param name="Count">How many commands are wanted: the newest.</param>
+/// <param name="User">Who asks: a user of the store's.</param>
+/// <param name="Database">The database that is selected.</param>
+internal sealed record PastHistory(byte[] Key, long? From, long? To, long? Before, int Count, string User, int Database);
+
+/// <summary>A question for the keys that were named in some versions.</summary>
+/// <param name="From">The version behind which it begins.</param>
+/// <param name="To">The version with which it ends.</param>
+/// <param name="Count">How many keys are wanted, and the rest of the version that has the last of them.</param>
+/// <param name="User">Who asks: a user of the store's.</param>
+/// <param name="Database">The database that is selected.</param>
+internal sealed record PastChanges(long From, long To, int Count, string User, int Database);
+
 /// <summary>Reads a shard's past. Any thread.</summary>
 internal interface IPastReads
 {
@@ -38,6 +56,13 @@ internal interface IPastReads
 
     /// <summary>What a command would have read: its reply, or an error.</summary>
     Task<byte[]> ReadAsync(PastRead read);
+
+    /// <summary>What named a key: a reply with the versions between which was looked, how many commands were left out, and the others; or
+    /// an error.</summary>
+    Task<byte[]> HistoryAsync(PastHistory asked);
+
+    /// <summary>Which keys were named: a reply with the version up to which these are all, and the keys; or an error.</summary>
+    Task<byte[]> ChangedAsync(PastChanges asked);
 
     /// <summary>The snapshots of the shard.</summary>
     IPastSnapshots Snapshots { get; }

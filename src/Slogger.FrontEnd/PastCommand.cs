@@ -1,6 +1,5 @@
-// DPR.ASOF: what an instant of the past was, and what a command would have read then. See docs/reference/dpr-commands.md.
-//
-//   DPR.ASOF VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]
+// DPR.ASOF: what an instant of the past was, and what a command would have read then. DPR.HISTORY: what was done to a key. DPR.CHANGED:
+// which keys something was done to. See docs/reference/dpr-commands.md.
 //
 // The live store is only asked whether the client may ask. The answer comes from elsewhere, and rests on nothing that is not committed: it
 // waits for no lease.
@@ -10,23 +9,44 @@ using Slogger.Resp;
 
 namespace Slogger.FrontEnd;
 
-/// <summary>The handler of DPR.ASOF.</summary>
+/// <summary>The handlers of what is asked about the past.</summary>
 internal static class PastCommand
 {
-    public const string Name = "DPR.ASOF";
+    public const string Names = $"{AsOf} {History} {Changed} {SnapshotCommand.Name}";
 
+    private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED";
     private const int FirstWord = 3;
-    private const string Form = $"{Name} VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]";
+    private const string AsOfForm = $"{AsOf} VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]",
+        HistoryForm = $"{History} key [FROM version] [TO version] [BEFORE place] [COUNT n]",
+        ChangedForm = $"{Changed} FROM version TO version [COUNT n]";
+    private const int HistoryDefault = 100, ChangedDefault = 1000, CountMax = 10_000;
 
-    /// <summary>Handles the commands about the past.</summary>
-    public static bool HandleAny(Client client) =>
-        client.ArgumentIs(0, "DPR.SNAPSHOT"u8) ? SnapshotCommand.Handle(client) : Handle(client);
-
-    private static bool Handle(Client client)
+    public static bool Handle(Client client)
     {
-        if (Refusal(client, Name) is { } why) { return client.RefuseCommand(why); }
-        IPastReads past = client.Loop.Shard.Past!;
-        if (InstantOf(client, 1) is not { } at) { return client.RefuseCommand($"ERR SLOGGER it is {Form}"); }
+        string name = NameOf(client);
+        if (client.Loop.Shard.Past is not { } past)
+        {
+            return client.RefuseCommand($"ERR SLOGGER {name} needs --commit log, and a Redis as the store");
+        }
+        if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand($"ERR SLOGGER {name} cannot be queued in a transaction"); }
+        if (CommitCommands.WhileSubscribed(client, name) is { } subscribed) { return client.RefuseCommand(subscribed); }
+        return name switch
+        {
+            SnapshotCommand.Name => SnapshotCommand.Handle(client, past.Snapshots),
+            History => ReadHistory(client, past),
+            Changed => ReadChanged(client, past),
+            _ => Read(client, past),
+        };
+    }
+
+    public static string RefusalAtBackup(Client client) =>
+        $"ERR SLOGGER this site is a backup: {NameOf(client)} is answered by the primary";
+
+    private static string NameOf(Client client) => Encoding.ASCII.GetString(client.Argument(0)).ToUpperInvariant();
+
+    private static bool Read(Client client, IPastReads past)
+    {
+        if (InstantOf(client, 1) is not { } at) { return client.RefuseCommand($"ERR SLOGGER it is {AsOfForm}"); }
         if (client.ArgumentCount == FirstWord) { return Ask(client, () => past.FindAsync(at)); }
         // Which commands the store has is known when a connection to it is.
         if (client.Route(needsDedicated: false) is null) { return false; }
@@ -38,11 +58,46 @@ internal static class PastCommand
         return Ask(client, () => past.ReadAsync(read));
     }
 
-    /// <summary>Why a command about the past cannot be answered here; null: it can.</summary>
-    public static string? Refusal(Client client, string name) =>
-        client.Loop.Shard.Past is null ? $"ERR SLOGGER {name} needs --commit log, and a Redis as the store"
-            : (client.Pins & Pins.Multi) != 0 ? $"ERR SLOGGER {name} cannot be queued in a transaction"
-            : CommitCommands.WhileSubscribed(client, name);
+    private static bool ReadHistory(Client client, IPastReads past)
+    {
+        long?[]? numbers = client.ArgumentCount < 2 ? null : NumbersOf(client, 2, "FROM", "TO", "BEFORE", "COUNT");
+        if (numbers is not [var from, var to, var before, var count] || count is < 1 or > CountMax)
+        {
+            return client.RefuseCommand($"ERR SLOGGER it is {HistoryForm}, with a count of 1 to 10000");
+        }
+        byte[] key = client.Argument(1).ToArray();
+        if (client.Loop.Slots is not null && client.Slots.IsServed([key]) is { } done) { return done; }
+        var asked = new PastHistory(key, from, to, before, (int)(count ?? HistoryDefault), client.UserName, client.Db);
+        return Ask(client, () => past.HistoryAsync(asked));
+    }
+
+    private static bool ReadChanged(Client client, IPastReads past)
+    {
+        if (NumbersOf(client, 1, "FROM", "TO", "COUNT") is not [{ } from, { } to, var count] || count is < 1 or > CountMax)
+        {
+            return client.RefuseCommand($"ERR SLOGGER it is {ChangedForm}, with a count of 1 to 10000");
+        }
+        var asked = new PastChanges(from, to, (int)(count ?? ChangedDefault), client.UserName, client.Db);
+        return Ask(client, () => past.ChangedAsync(asked));
+    }
+
+    // The numbers behind some words, each at most once and in whatever order; null: it is something else.
+    private static long?[]? NumbersOf(Client client, int first, params string[] words)
+    {
+        var numbers = new long?[words.Length];
+        for (int i = first; i < client.ArgumentCount; i += 2)
+        {
+            string word = Encoding.Latin1.GetString(client.Argument(i)).ToUpperInvariant();
+            int known = Array.IndexOf(words, word);
+            if (known < 0 || numbers[known] is not null || i + 1 == client.ArgumentCount
+                || !client.ArgumentNumber(i + 1, out long number) || number < 0)
+            {
+                return null;
+            }
+            numbers[known] = number;
+        }
+        return numbers;
+    }
 
     /// <summary>The instant that an argument and the one behind it name; null: they name none.</summary>
     public static Instant? InstantOf(Client client, int index)

@@ -19,10 +19,8 @@ internal static class SnapshotCommand
     private const string Form = $"{Name} BEGIN VERSION version | TIME milliseconds | AGO milliseconds, or {Name} STATE name, "
         + $"{Name} READ name offset bytes, {Name} END name";
 
-    public static bool Handle(Client client)
+    public static bool Handle(Client client, IPastSnapshots snapshots)
     {
-        if (PastCommand.Refusal(client, Name) is { } refusal) { return client.RefuseCommand(refusal); }
-        IPastSnapshots snapshots = client.Loop.Shard.Past!.Snapshots;
         string name = client.ArgumentCount > 2 ? client.TextOf(2) : "";
         if (client.ArgumentCount == 4 && client.ArgumentIs(1, "BEGIN"u8) && PastCommand.InstantOf(client, 2) is { } at)
         {

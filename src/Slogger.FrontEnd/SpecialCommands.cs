@@ -117,11 +117,11 @@ internal static class SpecialCommands
             Queue = KeyCommands.Handle,
             RefuseAtBackup = static _ => "ERR SLOGGER this site is a backup: versions of keys are known at the primary",
         },
-        new(CommandKind.Past, $"{PastCommand.Name} {SnapshotCommand.Name}", PastCommand.HandleAny)
+        new(CommandKind.Past, PastCommand.Names, PastCommand.Handle)
         {
-            Queue = PastCommand.HandleAny,
+            Queue = PastCommand.Handle,
             RefuseInBatch = SpecialCommand.NotInBatch,
-            RefuseAtBackup = static _ => "ERR SLOGGER this site is a backup: the past is read at the primary",
+            RefuseAtBackup = PastCommand.RefusalAtBackup,
         },
         new(CommandKind.WaitAof, "WAITAOF", CommitCommands.WaitAof)
         {

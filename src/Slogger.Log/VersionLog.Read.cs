@@ -27,32 +27,34 @@ public sealed partial class VersionLog
     /// <summary>The versions closed, in order, from <see cref="StartOffset"/> on; a run of empty versions shows as its last
     /// one, at the offset of the boundary before it. Reads the files: linear in their size.</summary>
     /// <exception cref="LogCorruptException">A block does not verify.</exception>
-    public IEnumerable<Boundary> Boundaries
+    public IEnumerable<Boundary> Boundaries => BoundariesFrom(VersionNumber.Zero);
+
+    /// <summary>As <see cref="Boundaries"/>, but only those of a version and of later ones. Of the files it reads no more than it has to.
+    /// </summary>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public IEnumerable<Boundary> BoundariesFrom(VersionNumber version)
     {
-        get
+        LogView view = _view;
+        VersionNumber last = version.Previous;
+        for (int i = FirstExtent(view, last); i < view.Extents.Count; i++)
         {
-            LogView view = _view;
-            Boundary? last = null;
-            foreach (Extent extent in view.Extents)
+            Extent extent = view.Extents[i];
+            SegmentHeader header = extent.Segment.Header;
+            if (header.LastBoundary is { } before && before.Offset >= view.StartOffset && before.Version > last)
             {
-                SegmentHeader header = extent.Segment.Header;
-                if (header.LastBoundary is { } before && before.Offset >= view.StartOffset
-                    && before.Version > (last?.Version ?? VersionNumber.Zero.Previous))
+                last = before.Version;
+                yield return before;
+            }
+            foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FindVersion(last).FilePosition))
+            {
+                if (entry.Version > extent.VersionMax.Number)
                 {
-                    last = before;
-                    yield return before;
+                    break;
                 }
-                foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FirstBlock))
+                if (entry.Offset >= view.StartOffset && entry.Version > last.Number)
                 {
-                    if (entry.Version > extent.VersionMax.Number)
-                    {
-                        break;
-                    }
-                    if (entry.Offset >= view.StartOffset)
-                    {
-                        last = entry.ToBoundary(header.WorldLine);
-                        yield return last.Value;
-                    }
+                    last = new(entry.Version);
+                    yield return entry.ToBoundary(header.WorldLine);
                 }
             }
         }
@@ -67,12 +69,7 @@ public sealed partial class VersionLog
     {
         LogView view = _view;
         if (RecentAtOrBelow(version, view) is { } recent) { return AtOrAboveStart(recent, view); }
-        int first = view.Extents.Count - 1;
-        while (first > 0 && !(view.Extents[first].Segment.Header.LastBoundary?.Version <= version))
-        {
-            first--;
-        }
-        first = Math.Max(first, 0);
+        int first = FirstExtent(view, version);
         Boundary? best = null;
         for (int i = first; i < view.Extents.Count; i++)
         {
@@ -210,6 +207,17 @@ public sealed partial class VersionLog
                 if (entry.Version > version.Number) { yield return entry; }
             }
         }
+    }
+
+    // The last extent all versions before which are at or below a version.
+    private static int FirstExtent(LogView view, VersionNumber version)
+    {
+        int first = view.Extents.Count - 1;
+        while (first > 0 && !(view.Extents[first].Segment.Header.LastBoundary?.Version <= version))
+        {
+            first--;
+        }
+        return Math.Max(first, 0);
     }
 
     private static Boundary? AtOrAboveStart(Boundary? boundary, LogView view) =>

@@ -23,7 +23,7 @@ internal sealed class ProxyUnreachableException(string message, string remedy) :
 /// <param name="Items">Of an array.</param>
 internal sealed record ProxyReply(char Kind, byte[] Bytes, IReadOnlyList<ProxyReply> Items)
 {
-    /// <summary>Of all but arrays: <see cref="Bytes"/> as text.</summary>
+    /// <summary>Its bytes as text, for people.</summary>
     public string Text => Encoding.UTF8.GetString(Bytes);
 
     /// <summary>Whether it is an error.</summary>
@@ -71,7 +71,7 @@ internal sealed class ProxyConnection : IAsyncDisposable
                 var connection = new ProxyConnection(access, socket, stream, answerMax ?? Patience);
                 if (access.Password is not { } password) { return connection; }
                 string[] auth = access.User is { } user ? ["AUTH", user, password] : ["AUTH", password];
-                ProxyReply reply = await connection.AskAsync(auth, limit.Token).ConfigureAwait(false);
+                ProxyReply reply = await connection.AskAsync(Bytes(auth), limit.Token).ConfigureAwait(false);
                 return !reply.IsError ? connection : throw new ProxyUnreachableException(
                     $"{access.Address} refused the password: {reply.Text}", "check --user and --password-file");
             }, Patience).ConfigureAwait(false);
@@ -85,7 +85,11 @@ internal sealed class ProxyConnection : IAsyncDisposable
 
     /// <summary>Asks, and returns the reply; an error is one.</summary>
     /// <exception cref="ProxyUnreachableException">There was none.</exception>
-    public async Task<ProxyReply> CallAsync(params string[] words)
+    public Task<ProxyReply> CallAsync(params string[] words) => CallAsync(Bytes(words));
+
+    /// <summary>Asks, and returns the reply; an error is one.</summary>
+    /// <exception cref="ProxyUnreachableException">There was none.</exception>
+    public async Task<ProxyReply> CallAsync(params byte[][] words)
     {
         using CancellationTokenSource limit = new(_answerMax);
         return await NamedAsync(_access, () => AskAsync(words, limit.Token), _answerMax).ConfigureAwait(false);
@@ -166,15 +170,18 @@ internal sealed class ProxyConnection : IAsyncDisposable
         return secure;
     }
 
-    private async Task<ProxyReply> AskAsync(string[] words, CancellationToken limit)
+    private static byte[][] Bytes(string[] words) => [.. words.Select(w => Encoding.UTF8.GetBytes(w))];
+
+    private async Task<ProxyReply> AskAsync(byte[][] words, CancellationToken limit)
     {
-        StringBuilder text = new();
-        text.Append(CultureInfo.InvariantCulture, $"*{words.Length}\r\n");
-        foreach (string word in words)
+        List<byte> bytes = [.. Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"*{words.Length}\r\n"))];
+        foreach (byte[] word in words)
         {
-            text.Append(CultureInfo.InvariantCulture, $"${Encoding.UTF8.GetByteCount(word)}\r\n{word}\r\n");
+            bytes.AddRange(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"${word.Length}\r\n")));
+            bytes.AddRange(word);
+            bytes.AddRange("\r\n"u8);
         }
-        await _stream.WriteAsync(Encoding.UTF8.GetBytes(text.ToString()), limit).ConfigureAwait(false);
+        await _stream.WriteAsync(bytes.ToArray(), limit).ConfigureAwait(false);
         return await ReadAsync(limit).ConfigureAwait(false);
     }
 
@@ -192,9 +199,9 @@ internal sealed class ProxyConnection : IAsyncDisposable
             case '$':
                 int length = LengthIn(line);
                 while (_end - _start < length + 2) { await FillAsync(limit).ConfigureAwait(false); }
-                byte[] bytes = _buffer.AsSpan(_start, length).ToArray();
+                byte[] content = _buffer[_start..(_start + length)];
                 _start += length + 2;
-                return new(kind, bytes, []);
+                return new(kind, content, []);
             case '*':
                 var items = new List<ProxyReply>();
                 for (int left = LengthIn(line); left > 0; left--) { items.Add(await ReadAsync(limit).ConfigureAwait(false)); }

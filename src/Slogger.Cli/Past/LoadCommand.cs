@@ -37,7 +37,7 @@ internal static class LoadCommand
         new("from", What, "DIR", "The snapshot: the directory with manifest.json.", "none", ""),
         new("expiries", What, "as-of|shift|none", "When keys expire. as-of: when they were to; those whose time is over are left out. "
             + "shift: each lives as long as it had left. none: never.", AsOf, ""),
-        .. PastArguments.Proxy,
+        .. PastArguments.Access,
     ];
 
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)

@@ -1,100 +1,135 @@
-// The past of a whole cluster: one version at all its shards, and reads that find the shard of their key.
+// The past of a whole cluster: versions that all its shards have, and reads that find the shard of their key.
 using System.Globalization;
+using System.Text;
 using Slogger.Cli.Access;
 
 namespace Slogger.Cli.Past;
+
+/// <summary>The end of a version.</summary>
+/// <param name="Version">The version.</param>
+/// <param name="Time">When it ended.</param>
+internal sealed record PastInstant(long Version, DateTimeOffset Time);
 
 /// <summary>Connections to the shards of a cluster. One question at a time.</summary>
 internal sealed class PastCluster : IAsyncDisposable
 {
     private const string Command = "DPR.ASOF", Moved = "MOVED ";
+    private const int NowTriesMax = 100;
+
     // The first question about a stretch of the log has it read.
     private static readonly TimeSpan AnswerMax = TimeSpan.FromMinutes(1);
 
-    private readonly ClusterConnections _shards;
     private ProxyConnection _current;
 
-    private PastCluster(ClusterConnections shards) => (_shards, _current) = (shards, shards.First);
+    private PastCluster(ClusterConnections shards) => (Shards, _current) = (shards, shards.First);
 
     /// <summary>The connections.</summary>
-    public ClusterConnections Shards => _shards;
+    public ClusterConnections Shards { get; }
 
-    /// <summary>The version at whose end all reads are.</summary>
-    public long Version { get; private set; }
-
-    /// <summary>When that was.</summary>
-    public DateTimeOffset Time { get; private set; }
-
-    /// <summary>Connects, and finds one version that all shards have closed and kept.</summary>
+    /// <summary>Connects.</summary>
     /// <param name="access">One of its proxies.</param>
+    /// <exception cref="ProxyUnreachableException">That is not possible.</exception>
+    public static async Task<PastCluster> OpenAsync(ProxyAccess access) =>
+        new(await ClusterConnections.OpenAsync(access, AnswerMax).ConfigureAwait(false));
+
+    /// <summary>Finds the version that an instant is at the proxy that is asked first.</summary>
+    /// <param name="instant">The instant, as DPR.ASOF has it.</param>
+    /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
+    public Task<PastInstant> FindThereAsync(string[] instant) => FindAsync(Shards.FirstAddress, instant);
+
+    /// <summary>Finds one version that all shards have closed and kept.</summary>
     /// <param name="instant">The instant, as DPR.ASOF has it.</param>
     /// <exception cref="ProxyUnreachableException">A shard could not be asked, or does not have it; the text says which.</exception>
-    public static async Task<PastCluster> OpenAsync(ProxyAccess access, params string[] instant)
+    public async Task<PastInstant> FindAsync(string[] instant)
     {
-        var cluster = new PastCluster(await ClusterConnections.OpenAsync(access, AnswerMax).ConfigureAwait(false));
-        try
+        IReadOnlyList<string> addresses = await Shards.AddressesAsync().ConfigureAwait(false);
+        // Of a time each shard would take its own clock's, so one is asked for that.
+        if (instant is not ["AGO", "0"])
         {
-            await cluster.FindAsync(instant).ConfigureAwait(false);
-            return cluster;
+            return await FindCommonAsync(addresses, await FindThereAsync(instant).ConfigureAwait(false)).ConfigureAwait(false);
         }
-        catch
+        // What is acknowledged now must be in it at every shard. If one of them has not closed such a version by itself, a later one will
+        // do.
+        PastInstant now = await FindNewestAsync(addresses).ConfigureAwait(false), asked = now;
+        for (int tries = 1; ; tries++)
         {
-            await cluster.DisposeAsync().ConfigureAwait(false);
-            throw;
+            PastInstant common = await FindCommonAsync(addresses, asked).ConfigureAwait(false);
+            if (common.Version >= now.Version || tries == NowTriesMax) { return common; }
+            asked = await FindNewestAsync(addresses).ConfigureAwait(false);
         }
     }
 
-    /// <summary>Runs a read as of the version, at the shard that has its keys.</summary>
-    /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
-    public async Task<ProxyReply> ReadAsync(params string[] words)
+    // The last of the versions that have, each at its shard, all that was acknowledged.
+    private async Task<PastInstant> FindNewestAsync(IReadOnlyList<string> addresses)
     {
-        string[] asked = [Command, "VERSION", Text(Version), .. words];
-        ProxyReply reply = await _current.CallAsync(asked).ConfigureAwait(false);
+        PastInstant? newest = null;
+        foreach (string address in addresses)
+        {
+            PastInstant found = await FindAsync(address, ["AGO", "0"]).ConfigureAwait(false);
+            if (newest is null || found.Version > newest.Version) { newest = found; }
+        }
+        return newest!;
+    }
+
+    // A shard may not have closed the version by itself, and gives one below: then all are asked for that one. It falls with each question,
+    // and so ends.
+    private async Task<PastInstant> FindCommonAsync(IReadOnlyList<string> addresses, PastInstant lowest)
+    {
+        for (bool isCommon = addresses.Count == 1; !isCommon;)
+        {
+            long asked = lowest.Version;
+            foreach (string address in addresses)
+            {
+                PastInstant found = await FindAsync(address, ["VERSION", Text(asked)]).ConfigureAwait(false);
+                if (found.Version < lowest.Version) { lowest = found; }
+            }
+            isCommon = lowest.Version == asked;
+        }
+        return lowest;
+    }
+
+    /// <summary>Runs a read as of a version, at the shard that has its keys.</summary>
+    /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
+    public Task<ProxyReply> ReadAsync(PastInstant at, params byte[][] words) =>
+        AskAsync([Bytes(Command), Bytes("VERSION"), Bytes(Text(at.Version)), .. words]);
+
+    /// <summary>Asks the shard that has the keys.</summary>
+    /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
+    public async Task<ProxyReply> AskAsync(params byte[][] words)
+    {
+        ProxyReply reply = await _current.CallAsync(words).ConfigureAwait(false);
         if (reply.IsError && reply.Text.StartsWith(Moved, StringComparison.Ordinal))
         {
-            _current = await _shards.AtAsync(reply.Text.Split(' ')[^1]).ConfigureAwait(false);
-            reply = await _current.CallAsync(asked).ConfigureAwait(false);
+            _current = await Shards.AtAsync(reply.Text.Split(' ')[^1]).ConfigureAwait(false);
+            reply = await _current.CallAsync(words).ConfigureAwait(false);
         }
         return reply.IsError ? throw Refused(reply) : reply;
     }
 
-    public ValueTask DisposeAsync() => _shards.DisposeAsync();
-
-    // Of a time each shard would take its own clock's, so one is asked for that. Another may not have closed the version by itself, and
-    // gives one below: then all are asked for that one. It falls with each question, and so ends.
-    private async Task FindAsync(string[] instant)
+    /// <summary>Asks one shard.</summary>
+    /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
+    public async Task<ProxyReply> AskAtAsync(string address, params string[] words)
     {
-        bool isNow = instant is ["AGO", "0"];
-        IReadOnlyList<string> addresses = await _shards.AddressesAsync().ConfigureAwait(false);
-        (long first, _) = (Version, Time) = await AskAsync(_shards.FirstAddress, instant).ConfigureAwait(false);
-        while (!await IsCommonAsync(addresses).ConfigureAwait(false))
-        {
-            // What was acknowledged before the first question is to be in it.
-            if (isNow && Version < first) { (Version, Time) = await AskAsync(_shards.FirstAddress, instant).ConfigureAwait(false); }
-        }
+        _current = await Shards.AtAsync(address).ConfigureAwait(false);
+        ProxyReply reply = await _current.CallAsync(words).ConfigureAwait(false);
+        return reply.IsError ? throw Refused(reply, $"{address}: ") : reply;
     }
 
-    // Whether all shards have closed the version; else it becomes the newest below that one of them has.
-    private async Task<bool> IsCommonAsync(IReadOnlyList<string> addresses)
+    public ValueTask DisposeAsync() => Shards.DisposeAsync();
+
+    /// <summary>A number as a word of a question.</summary>
+    public static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+
+    private async Task<PastInstant> FindAsync(string address, string[] instant)
     {
-        long asked = Version;
-        foreach (string address in addresses.Count == 1 ? [] : addresses)
-        {
-            (long Version, DateTimeOffset) found = await AskAsync(address, "VERSION", Text(asked)).ConfigureAwait(false);
-            if (found.Version < Version) { (Version, Time) = found; }
-        }
-        return Version == asked;
+        ProxyReply reply = await AskAtAsync(address, [Command, .. instant]).ConfigureAwait(false);
+        return new(reply.Items[1].Number, TimeOf(reply.Items[2].Number));
     }
 
-    private async Task<(long Version, DateTimeOffset Time)> AskAsync(string address, params string[] instant)
-    {
-        ProxyConnection shard = await _shards.AtAsync(address).ConfigureAwait(false);
-        ProxyReply reply = await shard.CallAsync([Command, .. instant]).ConfigureAwait(false);
-        return reply.IsError ? throw Refused(reply, $"{address}: ")
-            : (reply.Items[1].Number, DateTimeOffset.FromUnixTimeMilliseconds(reply.Items[2].Number / 1000));
-    }
+    /// <summary>A time of a reply.</summary>
+    public static DateTimeOffset TimeOf(long microseconds) => DateTimeOffset.FromUnixTimeMilliseconds(microseconds / 1000);
 
-    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+    private static byte[] Bytes(string word) => Encoding.UTF8.GetBytes(word);
 
     /// <summary>What a proxy's refusal is to a person.</summary>
     public static ProxyUnreachableException Refused(ProxyReply reply, string who = "") =>

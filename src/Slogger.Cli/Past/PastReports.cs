@@ -1,5 +1,6 @@
-// What slogger get and slogger run show. A reply is a string, a number, nothing, or a list of replies.
+// What the commands that read the past show. A reply is a string, a number, nothing, or a list of replies.
 using System.Globalization;
+using System.Text;
 using System.Text.Json.Nodes;
 using System.Text.Json.Serialization;
 using System.Text.Json.Serialization.Metadata;
@@ -29,20 +30,7 @@ internal sealed record GetReport(long Version, DateTimeOffset Time, IReadOnlyLis
     public override void Print(AppHost host)
     {
         host.Output.WriteLine(PastText.Head(Version, Time));
-        foreach (PastKey key in Keys)
-        {
-            string? until = key.Expires is { } expires ? $"expires {PastText.Of(expires)}" : null;
-            if (key.Type == PastKey.None) { host.Output.WriteLine($"{key.Key}: (none)"); }
-            else if (key.Type == "string")
-            {
-                host.Output.WriteLine($"{key.Key}: {key.Value}{(until is null ? "" : $" ({until})")}");
-            }
-            else
-            {
-                host.Output.WriteLine($"{key.Key} ({(until is null ? key.Type : $"{key.Type}, {until}")}):");
-                PastText.Write(host.Output, key.Value, indent: 2);
-            }
-        }
+        foreach (PastKey key in Keys) { PastText.Write(host.Output, key.Key, key, indent: 0); }
     }
 }
 
@@ -61,10 +49,113 @@ internal sealed record RunReport(long Version, DateTimeOffset Time, JsonNode? Re
     }
 }
 
+/// <summary>A command on a key.</summary>
+/// <param name="Version">The version that it is in.</param>
+/// <param name="Time">When that ended.</param>
+/// <param name="WorldLine">The world-line.</param>
+/// <param name="Place">Its place in the shard's log.</param>
+/// <param name="Command">Its name and its arguments.</param>
+/// <param name="After">The key behind this version, if it was another one before and is asked for; else null.</param>
+internal sealed record KeyEffect(long Version, DateTimeOffset Time, long WorldLine, long Place, IReadOnlyList<string> Command,
+    PastKey? After);
+
+/// <summary>The history of a key.</summary>
+/// <param name="Key">The key.</param>
+/// <param name="From">The version behind which it begins.</param>
+/// <param name="To">The version with which it ends.</param>
+/// <param name="LeftOut">How many commands there are before those that are shown.</param>
+/// <param name="Commands">The newest.</param>
+internal sealed record HistoryReport(string Key, long From, long To, long LeftOut, IReadOnlyList<KeyEffect> Commands) : Report
+{
+    protected override JsonTypeInfo Shape => PastReportJson.Default.HistoryReport;
+
+    public override void Print(AppHost host)
+    {
+        host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# versions {From + 1} to {To}"));
+        if (LeftOut > 0)
+        {
+            host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
+                $"# {LeftOut} older commands are left out (--limit, --to)"));
+        }
+        if (Commands.Count > 0) { host.Output.WriteLine("# time, version, world-line, command"); }
+        foreach (KeyEffect effect in Commands)
+        {
+            host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
+                $"{PastText.Of(effect.Time)}  {effect.Version}  {effect.WorldLine}  {PastText.Of(effect.Command)}"));
+            if (effect.After is { } after) { PastText.Write(host.Output, after.Key, after, indent: 2); }
+        }
+    }
+}
+
+/// <summary>How a key has changed.</summary>
+[JsonConverter(typeof(JsonStringEnumConverter<KeyChange>))]
+internal enum KeyChange
+{
+    /// <summary>It was not there before.</summary>
+    [JsonStringEnumMemberName("new")]
+    New,
+
+    /// <summary>It is not there any more.</summary>
+    [JsonStringEnumMemberName("gone")]
+    Gone,
+
+    /// <summary>It has another value.</summary>
+    [JsonStringEnumMemberName("changed")]
+    Changed,
+
+    /// <summary>It has the same value, and expires at another time.</summary>
+    [JsonStringEnumMemberName("expiry")]
+    Expiry,
+}
+
+/// <summary>A key that differs.</summary>
+/// <param name="Key">The key.</param>
+/// <param name="Change">How.</param>
+/// <param name="Before">What it was at the first instant; its value only if it is asked for.</param>
+/// <param name="After">What it was at the second.</param>
+internal sealed record KeyDifference(string Key, KeyChange Change, PastKey Before, PastKey After);
+
+/// <summary>The keys that differ between two instants.</summary>
+/// <param name="From">The first.</param>
+/// <param name="To">The second.</param>
+/// <param name="Named">How many keys commands named in between.</param>
+/// <param name="Keys">Those that differ.</param>
+internal sealed record DiffReport(PastInstant From, PastInstant To, int Named, IReadOnlyList<KeyDifference> Keys) : Report
+{
+    protected override JsonTypeInfo Shape => PastReportJson.Default.DiffReport;
+
+    public override void Print(AppHost host)
+    {
+        host.Output.WriteLine(PastText.Head(From.Version, From.Time));
+        host.Output.WriteLine(PastText.Head(To.Version, To.Time));
+        foreach (KeyDifference key in Keys)
+        {
+            host.Output.WriteLine($"{SignOf(key.Change)} {key.Key}");
+            if (key.Before.Value is null && key.After.Value is null) { continue; }
+            PastText.Write(host.Output, "before", key.Before, indent: 4);
+            PastText.Write(host.Output, "after", key.After, indent: 4);
+        }
+        int Of(KeyChange change) => Keys.Count(k => k.Change == change);
+        host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# {Named} keys were named, {Keys.Count} differ: "
+            + $"{Of(KeyChange.New)} new, {Of(KeyChange.Gone)} gone, {Of(KeyChange.Changed)} changed, "
+            + $"{Of(KeyChange.Expiry)} with another expiry only"));
+    }
+
+    private static char SignOf(KeyChange change) => change switch
+    {
+        KeyChange.New => '+',
+        KeyChange.Gone => '-',
+        KeyChange.Changed => '~',
+        _ => 'E',
+    };
+}
+
 /// <summary>How they are written as JSON.</summary>
 [JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, Converters = [typeof(MillisecondsJson)])]
 [JsonSerializable(typeof(GetReport))]
 [JsonSerializable(typeof(RunReport))]
+[JsonSerializable(typeof(HistoryReport))]
+[JsonSerializable(typeof(DiffReport))]
 [JsonSerializable(typeof(RetentionReport))]
 [JsonSerializable(typeof(SnapshotManifest))]
 [JsonSerializable(typeof(LoadReport))]
@@ -90,6 +181,51 @@ internal static class PastText
 
     public static string Of(DateTimeOffset time) =>
         time.UtcDateTime.ToString("yyyy-MM-dd HH:mm:ss.fff 'UTC'", CultureInfo.InvariantCulture);
+
+    /// <summary>A command in one line. What is long is shortened.</summary>
+    public static string Of(IReadOnlyList<string> command) => string.Join(' ', command.Select(Word));
+
+    private static string Word(string text)
+    {
+        const int Most = 60, Shown = 50;
+        return text.Length <= Most ? Quoted(text)
+            : string.Create(CultureInfo.InvariantCulture, $"{Quoted(text[..Shown])}...({text.Length} letters)");
+    }
+
+    // As redis-cli takes and shows it, where it is no plain word.
+    private static string Quoted(string text)
+    {
+        bool isPlain = text.Length > 0 && !text.Any(c => char.IsWhiteSpace(c) || char.IsControl(c) || c is '"' or '\'' or '\\');
+        if (isPlain) { return text; }
+        var quoted = new StringBuilder("\"");
+        foreach (char c in text)
+        {
+            quoted.Append(c switch
+            {
+                '"' or '\\' => $"\\{c}",
+                '\n' => "\\n",
+                '\r' => "\\r",
+                '\t' => "\\t",
+                _ when char.IsControl(c) => string.Create(CultureInfo.InvariantCulture, $"\\x{(int)c:x2}"),
+                _ => $"{c}",
+            });
+        }
+        return quoted.Append('"').ToString();
+    }
+
+    /// <summary>A key with all that is known of it.</summary>
+    public static void Write(TextWriter output, string name, PastKey key, int indent)
+    {
+        string begin = new(' ', indent);
+        string? until = key.Expires is { } expires ? $"expires {Of(expires)}" : null;
+        if (key.Type == PastKey.None) { output.WriteLine($"{begin}{name}: (none)"); }
+        else if (key.Type == "string") { output.WriteLine($"{begin}{name}: {key.Value}{(until is null ? "" : $" ({until})")}"); }
+        else
+        {
+            output.WriteLine($"{begin}{name} ({(until is null ? key.Type : $"{key.Type}, {until}")}):");
+            Write(output, key.Value, indent + 2);
+        }
+    }
 
     /// <summary>A line for each value, indented by how deep it is.</summary>
     public static void Write(TextWriter output, JsonNode? value, int indent)

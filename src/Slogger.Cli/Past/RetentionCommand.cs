@@ -58,7 +58,7 @@ internal static class RetentionCommand
 
     private static readonly TimeSpan AnswerMax = TimeSpan.FromSeconds(5);
 
-    public static IReadOnlyList<OptionDefinition> Options => PastArguments.Proxy;
+    public static IReadOnlyList<OptionDefinition> Options => PastArguments.Access;
 
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
     {

@@ -1,4 +1,5 @@
 // slogger run: what a command would have read at an instant.
+using System.Text;
 using Slogger.Cli.Access;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
@@ -17,10 +18,10 @@ internal static class RunCommand
         {
             errors.Add(new OptionError("no command is given", "the command line", "slogger run --ago 10m -- ZRANGE board 0 9 REV"));
         }
-        return PastArguments.RunAsync(texts, host, errors, async past =>
+        return PastArguments.RunAsync(texts, host, errors, async (past, at) =>
         {
-            ProxyReply reply = await past.ReadAsync([.. words]).ConfigureAwait(false);
-            return new RunReport(past.Version, past.Time, ReplyJson.Of(reply));
+            ProxyReply reply = await past.ReadAsync(at, [.. words.Select(w => Encoding.UTF8.GetBytes(w))]).ConfigureAwait(false);
+            return new RunReport(at.Version, at.Time, ReplyJson.Of(reply));
         });
     }
 }

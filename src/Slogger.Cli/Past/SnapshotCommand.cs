@@ -23,7 +23,7 @@ internal static class SnapshotCommand
         new("to", What, "DIR", "Where it goes: a directory CLUSTER-VERSION is made in it.", "none", ""),
         new("parallel", What, "N", "How many shards make their files at a time. Each needs memory for one more copy of its data.", "2", ""),
         .. PastArguments.Instant,
-        .. PastArguments.Proxy,
+        .. PastArguments.Access,
     ];
 
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
@@ -39,15 +39,16 @@ internal static class SnapshotCommand
             errors.Add(new OptionError($"--parallel \"{parallelText}\" is no number from 1 to {ParallelMax}", "the command line",
                 "write --parallel 2"));
         }
-        string[]? instant = PastArguments.ReadInstant(texts, DateTimeOffset.UtcNow, errors, fallback: ["AGO", "0"]);
+        string[]? instant = PastArguments.ReadInstant(texts, errors, fallback: ["AGO", "0"]);
         ProxyAccess? access = ProxyAccess.Read(texts, texts.One("address", errors), errors);
         if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
         if (access!.Find(host) is { } failure) { return failure; }
         bool asJson = texts.Values.ContainsKey(Report.Option);
         try
         {
-            await using PastCluster past = await PastCluster.OpenAsync(access, instant!).ConfigureAwait(false);
-            SnapshotManifest made = await TakeAsync(past, to!, parallel, Report.Progress(host, asJson)).ConfigureAwait(false);
+            await using PastCluster past = await PastCluster.OpenAsync(access).ConfigureAwait(false);
+            PastInstant at = await past.FindAsync(instant!).ConfigureAwait(false);
+            SnapshotManifest made = await TakeAsync(past.Shards, at, to!, parallel, Report.Progress(host, asJson)).ConfigureAwait(false);
             made.Write(host, asJson);
             return CommandResult.Done;
         }
@@ -61,18 +62,19 @@ internal static class SnapshotCommand
         }
     }
 
-    private static async Task<SnapshotManifest> TakeAsync(PastCluster past, string to, int parallel, TextWriter progress)
+    private static async Task<SnapshotManifest> TakeAsync(ClusterConnections cluster, PastInstant at, string to, int parallel,
+        TextWriter progress)
     {
-        IReadOnlyList<string> addresses = await past.Shards.AddressesAsync().ConfigureAwait(false);
+        IReadOnlyList<string> addresses = await cluster.AddressesAsync().ConfigureAwait(false);
         List<Part> parts = [];
         foreach (string address in addresses)
         {
-            ProxyConnection proxy = await past.Shards.AtAsync(address).ConfigureAwait(false);
+            ProxyConnection proxy = await cluster.AtAsync(address).ConfigureAwait(false);
             IReadOnlyList<KeyValuePair<string, string>> facts = await StatusClient.AskAsync(proxy, address).ConfigureAwait(false);
             string Fact(string name) => facts.FirstOrDefault(f => f.Key == name).Value ?? "";
             parts.Add(new(proxy, address, Fact("cluster"), long.Parse(Fact("shard"), CultureInfo.InvariantCulture), progress));
         }
-        string name = string.Create(CultureInfo.InvariantCulture, $"{parts[0].Cluster}-{past.Version}");
+        string name = string.Create(CultureInfo.InvariantCulture, $"{parts[0].Cluster}-{at.Version}");
         string whole = Path.Combine(Path.GetFullPath(to), name), unfinished = whole + Unfinished;
         if (Directory.Exists(whole)) { throw new IOException($"{whole} is there already"); }
         // Of a command that was killed.
@@ -84,14 +86,14 @@ internal static class SnapshotCommand
             SnapshotShard[] shards = await Task.WhenAll(parts.Select(async part =>
             {
                 await turns.WaitAsync().ConfigureAwait(false);
-                try { return await part.TakeAsync(past.Version, unfinished).ConfigureAwait(false); }
+                try { return await part.TakeAsync(at.Version, unfinished).ConfigureAwait(false); }
                 finally { turns.Release(); }
             })).ConfigureAwait(false);
             if (parts.Select(p => p.WorldLine).Distinct().Count() > 1)
             {
                 throw new ProxyUnreachableException("a recovery came between the shards' snapshots", "take it again");
             }
-            var manifest = SnapshotManifest.Of(parts[0].Cluster, parts[0].WorldLine, past.Version, past.Time, shards);
+            var manifest = SnapshotManifest.Of(parts[0].Cluster, parts[0].WorldLine, at.Version, at.Time, shards);
             manifest.Save(unfinished);
             Directory.Move(unfinished, whole);
             progress.WriteLine($"the snapshot is in {whole}");

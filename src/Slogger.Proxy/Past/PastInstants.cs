@@ -1,5 +1,6 @@
 // Which instants of the past there are: the ends of versions that are committed, as far back as the log and its checkpoints go.
 using System.Globalization;
+using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -96,12 +97,28 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         {
             throw new PastException($"version {version} is not kept: {WhatIsKept(version)}");
         }
-        Renew(checkpoint);
+        Renew(checkpoint.Offset);
         return (end, checkpoint);
     }
 
-    /// <summary>A checkpoint, and the log from it on, stay for another minute.</summary>
-    public void Renew(Checkpoint checkpoint) => _holds.Renew(checkpoint.Offset, Environment.TickCount64);
+    /// <summary>The log from an offset on, and a checkpoint below, stay for another minute.</summary>
+    public void Renew(long offset) => _holds.Renew(offset, Environment.TickCount64);
+
+    /// <summary>From where on all commands are kept, without a gap: the end of a version, or the beginning of the history.</summary>
+    /// <exception cref="PastException">Nothing is kept yet.</exception>
+    public Boundary Beginning()
+    {
+        if (log.IsEmpty || checkpoints.Oldest(log) is not { } oldest) { throw new PastException("nothing is kept yet"); }
+        long from = Math.Max(oldest.Offset, log.ContiguousFrom(0));
+        foreach (Boundary first in log.Boundaries)
+        {
+            if (first.Offset < from) { continue; }
+            StreamOrigin origin = log.Origin;
+            return origin.Offset < oldest.Offset || log.HasGap(origin.Offset, first.Offset) ? first
+                : new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
+        }
+        throw new PastException("nothing is kept yet");
+    }
 
     private VersionNumber ClosedAt(long timeUs, long nowUs)
     {

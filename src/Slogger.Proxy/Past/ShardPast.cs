@@ -5,7 +5,6 @@
 // Nothing is made ready before somebody asks. What the last question needed is kept for a minute: the lens with its keys, the index of the
 // checkpoint, and that of the commands on top of it.
 using System.Globalization;
-using System.Text;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -40,6 +39,7 @@ internal sealed class ShardPast : IPastReads
     private readonly PastInstants _instants;
     private readonly ShardSnapshots _snapshots;
     private readonly RedisSupervisorOptions? _server;
+    private readonly PastScan _scan;
     private readonly SemaphoreSlim _turn = new(1, 1);
     private readonly CancellationTokenSource _ending = new();
     private RedisSupervisor? _supervisor;
@@ -54,6 +54,7 @@ internal sealed class ShardPast : IPastReads
     public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants)
     {
         (_log, _checkpoints, _instants) = (log, checkpoints, instants);
+        _scan = new(log, instants.Renew);
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
         _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!() };
     }
@@ -80,8 +81,8 @@ internal sealed class ShardPast : IPastReads
         try
         {
             // As the live store would answer the same command.
-            _rights ??= await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false);
-            if (await _rights.RefusalAsync(read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why)
+            ReadRights rights = await RightsAsync().ConfigureAwait(false);
+            if (await rights.RefusalAsync(read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why)
             {
                 return PastAnswer.Error(why);
             }
@@ -96,14 +97,24 @@ internal sealed class ShardPast : IPastReads
         }
     });
 
+    /// <inheritdoc />
+    public Task<byte[]> HistoryAsync(PastHistory asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
+        _scan.HistoryAsync(asked, rights, from, to, end => _instants.TimeUsOf(end), _ending.Token));
+
+    /// <inheritdoc />
+    public Task<byte[]> ChangedAsync(PastChanges asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
+        _scan.ChangedAsync(asked, rights, from, to, _ending.Token));
+
     /// <summary>Ends what has not been used for a while; at the first call, what a process before has left behind. That is not waited for.
     /// The control task.</summary>
     public void Keep()
     {
         _snapshots.Keep();
-        bool isDue = !_isCleared || (_supervisor is not null && IsIdle);
-        if (isDue && _server is not null && _keeping.IsCompleted) { _keeping = Task.Run(KeepAsync); }
+        bool isDue = !_isCleared || (IsOpen && IsIdle);
+        if (isDue && _keeping.IsCompleted) { _keeping = Task.Run(KeepAsync); }
     }
+
+    private bool IsOpen => _supervisor is not null || _rights is not null;
 
     private bool IsIdle => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= IdleMax.TotalMilliseconds;
 
@@ -114,9 +125,9 @@ internal sealed class ShardPast : IPastReads
         {
             if (!_isCleared && _supervisor is null)
             {
-                await ScratchServer.EndLeftAsync(_server!, CancellationToken.None).ConfigureAwait(false);
+                if (_server is not null) { await ScratchServer.EndLeftAsync(_server, CancellationToken.None).ConfigureAwait(false); }
             }
-            else if (_supervisor is not null && IsIdle) { await CloseAsync().ConfigureAwait(false); }
+            else if (IsOpen && IsIdle) { await CloseAsync().ConfigureAwait(false); }
             _isCleared = true;
         }
         catch (Exception e) when (e is RedisException or IOException or UnauthorizedAccessException)
@@ -141,6 +152,38 @@ internal sealed class ShardPast : IPastReads
     }
 
     // ---- What is read ----
+
+    // Behind one version's end, up to another's.
+    private Task<byte[]> ScanAsync(long? from, long? to, Func<ReadRights, Boundary, Boundary, Task<byte[]>> scan) =>
+        PastAnswer.OfAsync(async () =>
+    {
+        Instant until = to is { } version ? new(InstantBy.Version, version) : new(InstantBy.Ago, 0);
+        VersionNumber last = await _instants.CommittedAsync(until, _ending.Token).ConfigureAwait(false);
+        await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
+        try
+        {
+            ReadRights rights = await RightsAsync().ConfigureAwait(false);
+            Boundary first = _instants.Beginning(), end = _instants.Hold(last).End;
+            if (from is { } behind && behind != first.Version.Number) { first = _instants.Hold(new(behind)).End; }
+            if (first.Version > end.Version) { throw new PastException($"version {first.Version} is behind version {end.Version}"); }
+            if (_log.HasGap(first.Offset, end.Offset))
+            {
+                throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
+            }
+            return await scan(rights, first, end).ConfigureAwait(false);
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    });
+
+    private async Task<ReadRights> RightsAsync()
+    {
+        ObjectDisposedException.ThrowIf(_isEnded, this);
+        Volatile.Write(ref _lastUsed, Environment.TickCount64);
+        return _rights ??= await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false);
+    }
 
     private PastState StateAt(VersionNumber version, string directory)
     {

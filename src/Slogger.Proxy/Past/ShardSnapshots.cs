@@ -129,7 +129,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
                 _jobs.Remove(name);
                 silent.Add(job);
             }
-            foreach (Job job in _jobs.Values.Where(j => !j.Work.IsCompleted)) { _instants.Renew(job.Base); }
+            foreach (Job job in _jobs.Values.Where(j => !j.Work.IsCompleted)) { _instants.Renew(job.Base.Offset); }
         }
         foreach (Job job in silent) { _ = DropAsync(job); }
     }

@@ -1,6 +1,7 @@
 // Whether a user may read what it asks of the past: the live Redis knows, by its rules of today.
 using System.Text;
 using Slogger.Redis.Connections;
+using Slogger.Redis.Rollback;
 using Slogger.Resp;
 
 namespace Slogger.Redis.Past;
@@ -8,9 +9,18 @@ namespace Slogger.Redis.Past;
 /// <summary>Asks a Redis who may read what, over one connection. Any thread.</summary>
 public sealed class ReadRights : IAsyncDisposable
 {
+    private const int AskedAtOnce = 1000;
+
     private readonly RedisConnection _live;
 
     private ReadRights(RedisConnection live) => _live = live;
+
+    /// <summary>The right to know all names of keys.</summary>
+    public static IReadOnlyList<byte[]> OfNames { get; } = ["SCAN"u8.ToArray(), "0"u8.ToArray()];
+
+    /// <summary>The right to read the value of a key, of whatever type.</summary>
+    /// <param name="key">The key.</param>
+    public static IReadOnlyList<byte[]> OfValue(byte[] key) => ["DUMP"u8.ToArray(), key];
 
     /// <summary>Connects.</summary>
     /// <param name="live">The Redis, as a user who may ask.</param>
@@ -27,17 +37,51 @@ public sealed class ReadRights : IAsyncDisposable
     /// <exception cref="RedisException">Redis could not be asked.</exception>
     public async Task<string?> RefusalAsync(string user, IReadOnlyList<byte[]> words, CancellationToken stop)
     {
-        RedisBatch asked = new RedisBatch().Add(["ACL"u8.ToArray(), "DRYRUN"u8.ToArray(), Encoding.Latin1.GetBytes(user), .. words]);
-        using CommandCounts.Sending? counted = _live.Endpoint.Counts?.Send("ACL", "DRYRUN");
-        RedisReply reply = (await _live.PipelineAsync(asked.Written, asked.Count, stop).ConfigureAwait(false))[0];
-        return reply switch
+        RedisReply reply = (await AskAsync(user, [words], stop).ConfigureAwait(false))[0];
+        return IsYes(reply) ? null
+            : reply.IsError ? $"ERR SLOGGER it cannot be asked whether {user} may read this: Redis answered {reply.Text}"
+            : $"NOPERM {reply.Text}";
+    }
+
+    /// <summary>Asks which of some keys a user may not read.</summary>
+    /// <param name="user">The user.</param>
+    /// <param name="keys">The keys.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>Those.</returns>
+    /// <exception cref="RedisException">Redis could not be asked.</exception>
+    public async Task<IReadOnlySet<StoreKey>> UnreadableAsync(string user, IReadOnlyCollection<StoreKey> keys, CancellationToken stop)
+    {
+        ArgumentNullException.ThrowIfNull(keys);
+        var unreadable = new HashSet<StoreKey>();
+        foreach (StoreKey[] some in keys.Chunk(AskedAtOnce))
         {
-            { Kind: RedisReplyKind.Status, Text: "OK" } => null,
-            { IsError: true } => $"ERR SLOGGER it cannot be asked whether {user} may read this: Redis answered {reply.Text}",
-            _ => $"NOPERM {reply.Text}",
-        };
+            IReadOnlyList<RedisReply> replies = await AskAsync(user, [.. some.Select(k => OfValue(k.Name))], stop).ConfigureAwait(false);
+            unreadable.UnionWith(some.Where((_, i) => !IsYes(replies[i])));
+        }
+        return unreadable;
     }
 
     /// <inheritdoc />
     public ValueTask DisposeAsync() => _live.DisposeAsync();
+
+    private static bool IsYes(RedisReply reply) => reply is { Kind: RedisReplyKind.Status, Text: "OK" };
+
+    private async Task<IReadOnlyList<RedisReply>> AskAsync(string user, IReadOnlyList<IReadOnlyList<byte[]>> commands,
+        CancellationToken stop)
+    {
+        var asked = new RedisBatch();
+        foreach (IReadOnlyList<byte[]> words in commands)
+        {
+            asked.Add(["ACL"u8.ToArray(), "DRYRUN"u8.ToArray(), Encoding.Latin1.GetBytes(user), .. words]);
+        }
+        CommandCounts.Sending?[] counted = [.. commands.Select(_ => _live.Endpoint.Counts?.Send("ACL", "DRYRUN"))];
+        try
+        {
+            return await _live.PipelineAsync(asked.Written, asked.Count, stop).ConfigureAwait(false);
+        }
+        finally
+        {
+            foreach (CommandCounts.Sending? sending in counted) { sending?.Dispose(); }
+        }
+    }
 }

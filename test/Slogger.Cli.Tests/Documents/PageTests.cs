@@ -13,7 +13,7 @@ public partial class PageTests
 
     // Options of other programs.
     private static readonly string[] s_ofOthers =
-        ["raw", "save", "dir", "port", "daemonize", "pidfile", "owner", "system", "home-dir", "now", "signal", "kill-whom"];
+        ["raw", "save", "dir", "dbfilename", "port", "daemonize", "pidfile", "owner", "system", "home-dir", "now", "signal", "kill-whom"];
 
     [Fact]
     public void Links_OfAllPages_LeadToAFileAndAHeading()
@@ -48,7 +48,7 @@ public partial class PageTests
     public void Options_ThatOperateAndReferenceName_AreThere()
     {
         HashSet<string> known = [.. OptionCatalog.All.Concat(OptionCatalog.RestoreOnly).Concat(StatusOptions.All).Concat(MoveOptions.All)
-            .Concat(IntervalCommand.Options).Concat(InitCommand.Options).Concat(PastArguments.Options)
+            .Concat(IntervalCommand.Options).Concat(InitCommand.Options).Concat(PastArguments.Options).Concat(HistoryCommand.Options)
             .Concat(ListedCommands.All.SelectMany(c => c.Options))
             .Select(o => o.Name),
             "help", "version", .. s_ofOthers];

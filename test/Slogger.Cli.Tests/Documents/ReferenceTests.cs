@@ -42,7 +42,7 @@ public partial class ReferenceTests
     }
 
     public static TheoryData<string> CommandsWithOptionsOfTheirOwn =>
-        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, GetCommand.Name,
+        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, GetCommand.Name, HistoryCommand.Name,
             .. ListedCommands.All.Select(c => c.Name)];
 
     [Theory]
@@ -56,6 +56,7 @@ public partial class ReferenceTests
             MoveCommand.Name => MoveOptions.All,
             InitCommand.Name => InitCommand.Options,
             GetCommand.Name => PastArguments.Options,
+            HistoryCommand.Name => HistoryCommand.Options,
             _ => IntervalCommand.Options,
         };
         string text = Pages.Section(CommandsPage, $"## `slogger {name}`");

@@ -1,6 +1,6 @@
 // What a store holds, read by its commands: to compare what it was with what it is said to have been.
-using System.Globalization;
 using Slogger.Integration.Tests.Wire;
+using static Slogger.Integration.Tests.Past.StoreView;
 
 namespace Slogger.Integration.Tests.Past;
 
@@ -29,25 +29,4 @@ internal static class StoreContents
         }
         return all;
     }
-
-    public static string[] ReadOf(string type, string key) => type switch
-    {
-        "string" => ["GET", key],
-        "list" => ["LRANGE", key, "0", "-1"],
-        "set" => ["SMEMBERS", key],
-        "hash" => ["HGETALL", key],
-        "zset" => ["ZRANGE", key, "0", "-1", "WITHSCORES"],
-        "stream" => ["XRANGE", key, "-", "+"],
-        _ => throw new ArgumentOutOfRangeException(nameof(type), type, "no type of Redis"),
-    };
-
-    // Of what has no order, in one.
-    public static string Canonical(string type, RespValue value) => type switch
-    {
-        "set" => string.Join(' ', value.Items.Select(i => i.Compact).Order(StringComparer.Ordinal)),
-        "hash" => string.Join(' ', value.Items.Chunk(2).Select(p => $"{p[0].Compact}={p[1].Compact}").Order(StringComparer.Ordinal)),
-        _ => value.Compact,
-    };
-
-    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
 }

@@ -257,6 +257,10 @@ internal sealed class LogModel
             {
                 return $"version {v} ends at {found}, not at {wanted}";
             }
+            if (!log.BoundariesFrom(new VersionNumber(v)).SequenceEqual(log.Boundaries.Where(b => b.Version.Number >= v)))
+            {
+                return $"from version {v} on the boundaries are others";
+            }
         }
         return null;
     }

@@ -1,0 +1,57 @@
+// The replies to what is asked about the past, as they stand on the wire. See docs/reference/dpr-commands.md.
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
+using Slogger.Redis.Past;
+using Slogger.Redis.Rollback;
+
+namespace Slogger.Proxy.Past;
+
+/// <summary>Writes replies.</summary>
+internal static class PastReplies
+{
+    /// <summary>The history of a key.</summary>
+    /// <param name="from">The version behind which was looked.</param>
+    /// <param name="to">The version up to which was looked.</param>
+    /// <param name="found">What was found.</param>
+    /// <param name="hidden">Keys that the client may not read: of a command that names one the name alone is told.</param>
+    /// <param name="timeUs">When a version ended, in microseconds since the Unix epoch.</param>
+    public static byte[] History(VersionNumber from, VersionNumber to, KeyHistory found, IReadOnlySet<StoreKey> hidden,
+        Func<Boundary, long> timeUs)
+    {
+        var bytes = new List<byte>();
+        RespText.AppendHeader(bytes, '*', 4);
+        RespText.AppendHeader(bytes, ':', from.Number);
+        RespText.AppendHeader(bytes, ':', to.Number);
+        RespText.AppendHeader(bytes, ':', found.LeftOut);
+        RespText.AppendHeader(bytes, '*', found.Commands.Count);
+        foreach (KeyCommand command in found.Commands)
+        {
+            RespText.AppendHeader(bytes, '*', 5);
+            RespText.AppendHeader(bytes, ':', command.Version.Version.Number);
+            RespText.AppendHeader(bytes, ':', timeUs(command.Version));
+            RespText.AppendHeader(bytes, ':', command.Version.WorldLine.Number);
+            RespText.AppendHeader(bytes, ':', command.Place);
+            AppendBulks(bytes, command.Others.Any(hidden.Contains) ? [command.Arguments[0]] : command.Arguments);
+        }
+        return [.. bytes];
+    }
+
+    /// <summary>The keys that were named.</summary>
+    /// <param name="told">The version up to which these are all.</param>
+    /// <param name="keys">The keys.</param>
+    public static byte[] Changed(VersionNumber told, IReadOnlyCollection<StoreKey> keys)
+    {
+        var bytes = new List<byte>();
+        RespText.AppendHeader(bytes, '*', 2);
+        RespText.AppendHeader(bytes, ':', told.Number);
+        AppendBulks(bytes, [.. keys.Select(k => k.Name)]);
+        return [.. bytes];
+    }
+
+    private static void AppendBulks(List<byte> bytes, IReadOnlyList<byte[]> texts)
+    {
+        RespText.AppendHeader(bytes, '*', texts.Count);
+        foreach (byte[] text in texts) { RespText.AppendBulk(bytes, text); }
+    }
+}

@@ -1,0 +1,96 @@
+// Reads the log from the end of one version to the end of another: what was done to a key, and to which keys something was done. The log
+// is held against trimming meanwhile.
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
+using Slogger.Log;
+using Slogger.Log.Format;
+using Slogger.Redis.Past;
+using Slogger.Redis.Rollback;
+using Slogger.Replication.Following;
+
+namespace Slogger.Proxy.Past;
+
+/// <summary>Goes through a stretch of the log. One caller at a time.</summary>
+/// <param name="log">The log.</param>
+/// <param name="hold">Keeps it from an offset on, for another minute.</param>
+internal sealed class PastScan(VersionLog log, Action<long> hold)
+{
+    // Of one reply.
+    private const int HistoryBytesMax = 4 << 20, NamedMax = 1_000_000;
+
+    // A hold is renewed after so many commands.
+    private const int HeldFor = 1 << 16;
+
+    /// <summary>What was done to a key between two versions' ends.</summary>
+    /// <param name="asked">The question.</param>
+    /// <param name="rights">Who may read what.</param>
+    /// <param name="from">The first end.</param>
+    /// <param name="to">The second, at or above it, and committed.</param>
+    /// <param name="timeUs">When a version ended, in microseconds since the Unix epoch.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>The reply.</returns>
+    /// <exception cref="LogHistoryChangedException">What was read is void now, or trimmed.</exception>
+    /// <exception cref="PastException">It cannot be read; the text says why.</exception>
+    public async Task<byte[]> HistoryAsync(PastHistory asked, ReadRights rights, Boundary from, Boundary to, Func<Boundary, long> timeUs,
+        CancellationToken stop)
+    {
+        if (await rights.RefusalAsync(asked.User, ReadRights.OfValue(asked.Key), stop).ConfigureAwait(false) is { } why)
+        {
+            return PastAnswer.Error(why);
+        }
+        var found = new KeyHistory(new StoreKey(asked.Database, asked.Key), asked.Count, HistoryBytesMax);
+        foreach ((EffectReader command, Boundary version) in Read(from, to, stop))
+        {
+            if (command.Start >= asked.Before) { break; }
+            found.Note(command, version);
+        }
+        StoreKey[] others = [.. found.Commands.SelectMany(c => c.Others).Distinct()];
+        IReadOnlySet<StoreKey> hidden = await rights.UnreadableAsync(asked.User, others, stop).ConfigureAwait(false);
+        return PastReplies.History(from.Version, to.Version, found, hidden, timeUs);
+    }
+
+    /// <summary>Which keys were named between two versions' ends: as many as are wanted, of whole versions.</summary>
+    /// <param name="asked">The question.</param>
+    /// <param name="rights">Who may read what.</param>
+    /// <param name="from">The first end.</param>
+    /// <param name="to">The second, at or above it, and committed.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>The reply.</returns>
+    /// <exception cref="LogHistoryChangedException">What was read is void now, or trimmed.</exception>
+    /// <exception cref="PastException">It cannot be read, or told; the text says why.</exception>
+    public async Task<byte[]> ChangedAsync(PastChanges asked, ReadRights rights, Boundary from, Boundary to, CancellationToken stop)
+    {
+        if (await rights.RefusalAsync(asked.User, ReadRights.OfNames, stop).ConfigureAwait(false) is { } why)
+        {
+            return PastAnswer.Error(why);
+        }
+        var found = new NamedKeys(asked.Database, from.Version, asked.Count, NamedMax);
+        VersionNumber told = to.Version;
+        foreach ((EffectReader command, Boundary version) in Read(from, to, stop))
+        {
+            if (found.Note(command, version.Version) is not { } enough) { continue; }
+            told = enough;
+            break;
+        }
+        return PastReplies.Changed(told, found.Keys);
+    }
+
+    // In order, each with the end of its version; always the same reader, until the next one is asked for.
+    private IEnumerable<(EffectReader Command, Boundary Version)> Read(Boundary from, Boundary to, CancellationToken stop)
+    {
+        using var history = new LogHistory(log);
+        // The history that is read is fixed before its ends are: once it is another, its bytes are refused.
+        history.Read(from.Offset, []);
+        using IEnumerator<Boundary> ends = log.BoundariesFrom(from.Version.Next).GetEnumerator();
+        bool isKnown = ends.MoveNext();
+        var reader = new EffectReader(history, from.Offset, to.Offset, from.Database);
+        for (int i = 0; reader.Next(stop); i++)
+        {
+            if (i % HeldFor == 0) { hold(from.Offset); }
+            while (isKnown && ends.Current.Offset < reader.End) { isKnown = ends.MoveNext(); }
+            if (!isKnown) { throw new LogHistoryChangedException("The log ends before the version."); }
+            yield return (reader, ends.Current);
+        }
+    }
+}
