@@ -113,13 +113,16 @@ public sealed class KeyHistoryTests
         Assert.Throws<OperationCanceledException>(() => Reader("SET k 1").Next(stop.Token));
     }
 
-    // Read(stream, version of each command)
+    // With the version of each command that may change data.
     private static (VersionNumber? Enough, string Keys) Named(string stream, int enough, int most, params long[] versions)
     {
         var named = new NamedKeys(0, new VersionNumber(0), enough, most);
         EffectReader reader = Reader(stream);
         VersionNumber? told = null;
-        for (int i = 0; told is null && reader.Next(CancellationToken.None); i++) { told = named.Note(reader, new VersionNumber(versions[i])); }
+        for (int i = 0; told is null && reader.Next(CancellationToken.None); i++)
+        {
+            told = named.Note(reader, new VersionNumber(versions[i]));
+        }
         return (told, string.Join(' ', named.Keys.Select(k => Encoding.ASCII.GetString(k.Name)).Order(StringComparer.Ordinal)));
     }
 
