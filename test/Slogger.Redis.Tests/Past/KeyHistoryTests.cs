@@ -134,8 +134,10 @@ public sealed class KeyHistoryTests
         Assert.Equal((new VersionNumber(6), "a b c d"), Named(Stream, 2, 100, 1, 1, 2, 2, 7));
         Assert.Equal((new VersionNumber(1), "a"), Named(Stream, 1, 100, 1, 1, 2, 2, 7));
         Assert.Equal((null, "a"), Named("SELECT 1;SET x 1;SELECT 0;SET a 1", 5, 100, 1, 1));
-        Assert.Contains("more than 3 keys are named in version 2",
+        Assert.Contains("more than 3 keys, or 128 MB of names, are named in version 2",
             Assert.Throws<PastException>(() => Named(Stream, 2, 3, 1, 1, 2, 2, 7)).Message);
+        string large = new('x', 5 << 20);
+        Assert.Equal((new VersionNumber(2), $"{large} {large}y"), Named($"SET {large} 1;SET {large}y 1;SET {large}z 1", 9, 9, 2, 2, 3));
     }
 
     [Theory]
