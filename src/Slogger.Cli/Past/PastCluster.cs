@@ -120,14 +120,14 @@ internal sealed class PastCluster : IAsyncDisposable
     /// <summary>A number as a word of a question.</summary>
     public static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
 
+    /// <summary>A time of a reply.</summary>
+    public static DateTimeOffset TimeOf(long microseconds) => DateTimeOffset.FromUnixTimeMilliseconds(microseconds / 1000);
+
     private async Task<PastInstant> FindAsync(string address, string[] instant)
     {
         ProxyReply reply = await AskAtAsync(address, [Command, .. instant]).ConfigureAwait(false);
         return new(reply.Items[1].Number, TimeOf(reply.Items[2].Number));
     }
-
-    /// <summary>A time of a reply.</summary>
-    public static DateTimeOffset TimeOf(long microseconds) => DateTimeOffset.FromUnixTimeMilliseconds(microseconds / 1000);
 
     private static byte[] Bytes(string word) => Encoding.UTF8.GetBytes(word);
 

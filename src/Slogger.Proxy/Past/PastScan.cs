@@ -66,7 +66,8 @@ internal sealed class PastScan(VersionLog log, Action<long> hold)
             return PastAnswer.Error(why);
         }
         var found = new NamedKeys(asked.Database, from.Version, asked.Count, NamedMax);
-        VersionNumber told = to.Version;
+        // Between the end that was found and the one that was asked for there is nothing.
+        var told = new VersionNumber(asked.To);
         foreach ((EffectReader command, Boundary version) in Read(from, to, stop))
         {
             if (found.Note(command, version.Version) is not { } enough) { continue; }

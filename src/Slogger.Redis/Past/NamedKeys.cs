@@ -12,8 +12,12 @@ namespace Slogger.Redis.Past;
 /// <param name="most">How many there may be, with those of the version that has the last of them.</param>
 public sealed class NamedKeys(int database, VersionNumber from, int enough, int most)
 {
+    // Of names: as many bytes are enough, and as many may there be.
+    private const long BytesEnough = 4 << 20, BytesMost = 128 << 20;
+
     private readonly HashSet<StoreKey> _keys = [];
     private VersionNumber _version = from;
+    private long _bytes;
 
     /// <summary>The keys, each once.</summary>
     public IReadOnlyCollection<StoreKey> Keys => _keys;
@@ -26,7 +30,7 @@ public sealed class NamedKeys(int database, VersionNumber from, int enough, int 
     public VersionNumber? Note(EffectReader read, VersionNumber version)
     {
         ArgumentNullException.ThrowIfNull(read);
-        if (version != _version && _keys.Count >= enough) { return version.Previous; }
+        if (version != _version && (_keys.Count >= enough || _bytes >= BytesEnough)) { return version.Previous; }
         _version = version;
         if (read.Reach == EffectReach.Anything)
         {
@@ -36,9 +40,11 @@ public sealed class NamedKeys(int database, VersionNumber from, int enough, int 
         }
         foreach (EffectKey named in read.Keys)
         {
-            if (named.Database == database) { _keys.Add(new StoreKey(database, read.Effect[named.Argument].ToArray())); }
+            var key = new StoreKey(named.Database, read.Effect[named.Argument].ToArray());
+            if (named.Database == database && _keys.Add(key)) { _bytes += key.Name.Length; }
         }
-        return _keys.Count <= most ? null
-            : throw new PastException($"more than {most} keys are named in version {version}: ask for a time before or behind it");
+        return _keys.Count <= most && _bytes <= BytesMost ? null
+            : throw new PastException($"more than {most} keys, or {BytesMost >> 20} MB of names, are named in version {version}: ask for a "
+                + "time before or behind it");
     }
 }

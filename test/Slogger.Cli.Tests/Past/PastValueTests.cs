@@ -43,7 +43,8 @@ public sealed class PastValueTests
         static ProxyReply Stream(string nodes = "1", string seen = "5", string entry = "x", string pending = "c", string last = "9-9") =>
             Array("length", "1", "radix-tree-keys", nodes, "radix-tree-nodes", nodes, "last-generated-id", last, "entries",
                 Array(Array("1-1", Array("seen-time", entry))), "groups", Array(Array("name", "g", "pel",
-                    Array(Array("1-1", pending, "7", "1")), "consumers", Array(Array("name", "c", "seen-time", seen, "active-time", seen)))));
+                    Array(Array("1-1", pending, "7", "1")), "consumers",
+                    Array(Array("name", "c", "seen-time", seen, "active-time", seen)))));
         string known = Of("stream", Stream());
         Assert.Equal(known, Of("stream", Stream(nodes: "8", seen: "6")));
         // An entry may have fields of such names.

@@ -158,6 +158,13 @@ public sealed class PastHistoryTests(PastReadTests.OneProxy shared) : IClassFixt
         Assert.InRange(pages, 3, 20);
         Assert.Equal(named.Order(StringComparer.Ordinal), told.Distinct().Order(StringComparer.Ordinal));
         Assert.Empty((await client.DoAsync("DPR.CHANGED", "FROM", to, "TO", to)).Items[1].Items);
+        // Whether or not a version was closed by itself: asked for up to it, one is told up to it.
+        (long first, long last) = (long.Parse(from, CultureInfo.InvariantCulture), long.Parse(to, CultureInfo.InvariantCulture));
+        for (long version = first; version < last; version += Math.Max(1, (last - first) / 50))
+        {
+            RespValue early = await client.DoAsync("DPR.CHANGED", "FROM", from, "TO", Text(version), "COUNT", Text(CountMax));
+            Assert.Equal(version, early.Items[0].AsInteger());
+        }
 
         await client.DoAsync("SELECT", "2");
         Assert.Empty((await client.DoAsync("DPR.CHANGED", "FROM", from, "TO", to)).Items[1].Items);

@@ -113,13 +113,16 @@ public sealed class KeyHistoryTests
         Assert.Throws<OperationCanceledException>(() => Reader("SET k 1").Next(stop.Token));
     }
 
-    // Read(stream, version of each command)
+    // With the version of each command that may change data.
     private static (VersionNumber? Enough, string Keys) Named(string stream, int enough, int most, params long[] versions)
     {
         var named = new NamedKeys(0, new VersionNumber(0), enough, most);
         EffectReader reader = Reader(stream);
         VersionNumber? told = null;
-        for (int i = 0; told is null && reader.Next(CancellationToken.None); i++) { told = named.Note(reader, new VersionNumber(versions[i])); }
+        for (int i = 0; told is null && reader.Next(CancellationToken.None); i++)
+        {
+            told = named.Note(reader, new VersionNumber(versions[i]));
+        }
         return (told, string.Join(' ', named.Keys.Select(k => Encoding.ASCII.GetString(k.Name)).Order(StringComparer.Ordinal)));
     }
 
@@ -131,8 +134,10 @@ public sealed class KeyHistoryTests
         Assert.Equal((new VersionNumber(6), "a b c d"), Named(Stream, 2, 100, 1, 1, 2, 2, 7));
         Assert.Equal((new VersionNumber(1), "a"), Named(Stream, 1, 100, 1, 1, 2, 2, 7));
         Assert.Equal((null, "a"), Named("SELECT 1;SET x 1;SELECT 0;SET a 1", 5, 100, 1, 1));
-        Assert.Contains("more than 3 keys are named in version 2",
+        Assert.Contains("more than 3 keys, or 128 MB of names, are named in version 2",
             Assert.Throws<PastException>(() => Named(Stream, 2, 3, 1, 1, 2, 2, 7)).Message);
+        string large = new('x', 5 << 20);
+        Assert.Equal((new VersionNumber(2), $"{large} {large}y"), Named($"SET {large} 1;SET {large}y 1;SET {large}z 1", 9, 9, 2, 2, 3));
     }
 
     [Theory]
