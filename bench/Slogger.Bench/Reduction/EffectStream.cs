@@ -21,6 +21,7 @@ internal sealed class EffectStream
 
     // A window may be as large as it is asked to be.
     private readonly EffectReducer _reducer = new(new() { WindowBytesMax = int.MaxValue, WindowCommandsMax = int.MaxValue });
+    private readonly ArrayBufferWriter<byte> _output = new();
     private readonly byte[] _bytes;
 
     private EffectStream(byte[] bytes) => _bytes = bytes;
@@ -58,7 +59,7 @@ internal sealed class EffectStream
     public ReducedStream Reduce(int windowCommands, bool isKept = false)
     {
         int[] ends = Ends(windowCommands);
-        var output = new ArrayBufferWriter<byte>(isKept ? _bytes.Length + 1024 : 1 << 20);
+        _output.ResetWrittenCount();
         long before = 0, after = 0, bytesAfter = 0;
         TimeSpan start = Environment.CpuUsage.TotalTime;
         int from = 0, database = 0;
@@ -66,13 +67,13 @@ internal sealed class EffectStream
         {
             _reducer.Begin(_bytes, from, database);
             _reducer.TryTake(end);
-            ReducedWindow window = _reducer.Write(output);
-            if (!isKept) { output.ResetWrittenCount(); }
+            ReducedWindow window = _reducer.Write(_output);
+            if (!isKept) { _output.ResetWrittenCount(); }
             (before, after, bytesAfter) = (before + window.CommandsBefore, after + window.CommandsAfter, bytesAfter + window.BytesAfter);
             (from, database) = (end, window.Database);
         }
         double ns = (Environment.CpuUsage.TotalTime - start).TotalNanoseconds / before;
-        return new(before, after, _bytes.Length, bytesAfter, ns, isKept ? output.WrittenSpan.ToArray() : []);
+        return new(before, after, _bytes.Length, bytesAfter, ns, isKept ? _output.WrittenSpan.ToArray() : []);
     }
 
     /// <summary>Has an empty server execute a stream as a replica does. Returns its CPU time in milliseconds, and the digest.</summary>

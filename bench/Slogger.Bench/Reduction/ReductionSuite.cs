@@ -25,7 +25,7 @@ internal sealed class ReductionSuite(BenchOptions options, Results results)
 
     private readonly List<string> _left =
     [
-        "| left of commands / of bytes, % | write commands | keys | a version (120) | 1,000 | 10,000 | 100,000 | whole | the paper, 1,000 |",
+        "| left of commands / of bytes, % | writes | keys | a version (120) | 1,000 | 10,000 | 100,000 | whole | the paper, 1,000 |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ];
 

@@ -49,6 +49,24 @@ public sealed class ReductionEquivalenceTests(ReductionServers servers, ITestOut
         Assert.Fail($"{mutation} was not caught by {MutantSeedsMax} seeds");
     }
 
+    // The feed announces an offset so far below the target as there are bytes.
+    [Fact]
+    public async Task Restore_FromReducedWindows_EndsAtTheOffsetOfTheLog()
+    {
+        int seed = Number("SLOGGER_TEST_SEED") ?? Random.Shared.Next(1_000_000);
+        var reducer = new EffectReducer();
+        for (int i = 0; i < 6; i++)
+        {
+            output.WriteLine($"seed {seed + i}");
+            RecordedEffects effects = await servers.RecordAsync(seed + i);
+            byte[] reduced = servers.Reduced(effects, reducer);
+            Assert.True(reduced.Length < effects.Bytes.Length);
+            long target = 1_000_000 + effects.Bytes.Length;
+            StoreView all = await servers.RestoreAsync(effects.Bytes, effects.Database, target);
+            Assert.Null(all.DifferenceTo(await servers.RestoreAsync(reduced, effects.Database, target)));
+        }
+    }
+
     // Redis 7.0 propagates no LTRIM that trims nothing. Others may.
     [Theory]
     [InlineData((int)ReductionMutation.None)]

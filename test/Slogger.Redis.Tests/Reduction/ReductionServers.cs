@@ -3,6 +3,7 @@
 using System.Buffers;
 using Slogger.Integration.Tests.Workload;
 using Slogger.Redis.Connections;
+using Slogger.Redis.Feeding;
 using Slogger.Redis.Reduction;
 using Slogger.Redis.Replication;
 using Slogger.Redis.Rollback;
@@ -171,6 +172,40 @@ public sealed class ReductionServers : IAsyncLifetime
             output.ResetWrittenCount();
         }
         return null;
+    }
+
+    /// <summary>All windows, reduced one by one, behind what there was before.</summary>
+    internal byte[] Reduced(RecordedEffects effects, EffectReducer reducer)
+    {
+        var output = new ArrayBufferWriter<byte>();
+        output.Write(effects.Bytes.AsSpan(0, effects.Ends[0]));
+        int from = effects.Ends[0], database = DatabaseBehind(effects.Bytes, 0, from, effects.Database);
+        foreach (int end in effects.Ends.Skip(1).Where(effects.Windows.Contains))
+        {
+            reducer.Begin(effects.Bytes, from, database);
+            Assert.True(reducer.TryTake(end));
+            (from, database) = (end, reducer.Write(output).Database);
+        }
+        return output.WrittenSpan.ToArray();
+    }
+
+    /// <summary>Has a server load a stream as a replica does, ending at an offset of the caller's. Returns what it holds then.</summary>
+    internal async Task<StoreView> RestoreAsync(byte[] stream, int database, long target)
+    {
+        var history = new RecordingSink(target - stream.Length);
+        history.OnBytes(stream, history.StartOffset);
+        var plan = new FeedPlan
+        {
+            BaseOffset = history.StartOffset, BaseDatabase = database, TargetOffset = target, History = history,
+        };
+        StoreView? view = null;
+        await using RedisConnection control = await _reduced.ConnectAsync();
+        RestoreResult result = await RedisRestore.RunAsync(control, plan, new()
+        {
+            BeforePromotion = async (_, _) => view = await StoreView.ReadAsync(_toReduced),
+        });
+        Assert.Equal(target, Assert.IsType<RestoreResult.Restored>(result).Offset);
+        return view!;
     }
 
     private async Task FeedRawAsync(RecordedEffects effects)
