@@ -116,7 +116,7 @@ public sealed class EffectReducer
                 continue;
             }
             if (!_effect.TryRead(_bytes, _end, end)) { throw NotWhole("a command"); }
-            EffectKind kind = EffectClass.Of(_effect, _database, _keys);
+            EffectKind kind = Mutated(EffectClass.Of(_effect, _database, _keys));
             if (kind is EffectKind.Multi or EffectKind.Exec) { isInTransaction = kind == EffectKind.Multi; }
             else { Take(kind, isInTransaction); }
             _end = _effect.End;
@@ -153,8 +153,8 @@ public sealed class EffectReducer
         _commands++;
         switch (kind)
         {
-            case EffectKind.Overwrite or EffectKind.Value or EffectKind.KeepTtl when IsOverwrite(kind):
-                Overwrite(1, EffectKind.Overwrite);
+            case EffectKind.Overwrite:
+                Overwrite(1, kind);
                 break;
             case EffectKind.Delete:
                 for (int i = 1; i < _effect.Count; i++) { Overwrite(i, kind); }
@@ -226,11 +226,7 @@ public sealed class EffectReducer
     {
         ref KeyChain chain = ref Chain(_database, argument);
         bool isDropped = chain.Last < 0 && kind == EffectKind.Delete && _mutation == ReductionMutation.DeleteOfNothingDropped;
-        for (int at = chain.Last; at >= 0; at = _entries[at].Previous)
-        {
-            _entries[at].IsAlive = false;
-            if (_mutation == ReductionMutation.PartsDieTogether) { _entries.KillParts(at); }
-        }
+        for (int at = chain.Last; at >= 0; at = _entries[at].Previous) { _entries[at].IsAlive = false; }
         chain = KeyChain.Empty(_epoch);
         if (!isDropped) { Add(ref chain, kind, argument); }
     }
@@ -299,10 +295,13 @@ public sealed class EffectReducer
 
     private bool HasValue(in KeyChain chain, EffectKind kind) => chain.Value >= 0 && _entries[chain.Value].Kind == kind;
 
-    private bool IsOverwrite(EffectKind kind) => kind == EffectKind.Overwrite
-        || (_mutation == ReductionMutation.KeepTtlOverwrites && kind == EffectKind.KeepTtl)
-        || (_mutation == ReductionMutation.ConditionalSetOverwrites && _effect.Is(0, "SET"u8))
-        || (_mutation == ReductionMutation.RestoreAlwaysOverwrites && _effect.Is(0, "RESTORE"u8));
+    private EffectKind Mutated(EffectKind kind) => _mutation switch
+    {
+        ReductionMutation.KeepTtlOverwrites when kind == EffectKind.KeepTtl => EffectKind.Overwrite,
+        ReductionMutation.ConditionalSetOverwrites when kind == EffectKind.Value && _effect.Is(0, "SET"u8) => EffectKind.Overwrite,
+        ReductionMutation.RestoreAlwaysOverwrites when kind == EffectKind.Value && _effect.Is(0, "RESTORE"u8) => EffectKind.Overwrite,
+        _ => kind,
+    };
 
     private bool EndsRun(EffectKind kind) => _mutation switch
     {

@@ -59,11 +59,4 @@ internal sealed class ReducedEntries
         while (at < Count && _entries[at].Start == start) { at++; }
         return at;
     }
-
-    /// <summary>All parts of the command that an entry is of die.</summary>
-    public void KillParts(int at)
-    {
-        int end = EndOfParts(at);
-        for (int i = end - 1; i >= 0 && _entries[i].Start == _entries[at].Start; i--) { _entries[i].IsAlive = false; }
-    }
 }

@@ -71,7 +71,7 @@ internal sealed class ReducedWriter(ReducedEntries entries, MergedRuns runs, Red
     {
         int alive = 0;
         for (int i = at; i < end; i++) { alive += entries[i].IsAlive ? 1 : 0; }
-        if (alive == 0) { return; }
+        if (alive == 0 || (alive < end - at && mutation == ReductionMutation.PartsDieTogether)) { return; }
         Select(entries[at].Database);
         if (alive == end - at)
         {

@@ -11,66 +11,6 @@ using Slogger.Redis.Tests.Support;
 
 namespace Slogger.Redis.Tests.Reduction;
 
-/// <summary>What a server has propagated.</summary>
-/// <param name="Bytes">The stream.</param>
-/// <param name="Database">The database selected where it begins.</param>
-/// <param name="Ends">Where versions end. The first one is what a store holds before the first window.</param>
-/// <param name="Windows">Of the ends those at which windows end.</param>
-internal sealed record RecordedEffects(byte[] Bytes, int Database, int[] Ends, HashSet<int> Windows)
-{
-    /// <summary>The raw store behind the base and each window; filled when it has been there.</summary>
-    public List<StoreView> Views { get; } = [];
-
-    /// <summary>One window on top of a base, as text.</summary>
-    public static RecordedEffects Of(string before, string window)
-    {
-        byte[] start = ReductionText.Stream(before), rest = ReductionText.Stream(window);
-        int end = start.Length + rest.Length;
-        return new([.. start, .. rest], 0, [start.Length, end], [start.Length, end]);
-    }
-}
-
-/// <summary>What has come of a stream and was not taken yet.</summary>
-internal sealed class StreamTail(long start) : IStreamSink
-{
-    private readonly Lock _lock = new();
-    private readonly MemoryStream _bytes = new();
-    private readonly StreamScanner _scanner = new(start, 0);
-
-    public void OnBytes(ReadOnlySpan<byte> bytes, long startOffset)
-    {
-        lock (_lock) { _bytes.Write(bytes); }
-    }
-
-    public void OnMarker(in StreamMarker marker)
-    {
-    }
-
-    public void OnClosed(LinkClosed reason)
-    {
-    }
-
-    /// <summary>Takes all up to an offset, between two commands. Returns the database selected there, too.</summary>
-    public async Task<(byte[] Bytes, int Database)> TakeAsync(long offset)
-    {
-        for (int i = 0; ; i++, await Task.Delay(2))
-        {
-            Assert.True(i < 30_000, $"the stream does not reach {offset}");
-            lock (_lock)
-            {
-                int length = (int)(offset - _scanner.Offset), at = 0;
-                if (_bytes.Length < length) { continue; }
-                byte[] all = _bytes.ToArray(), taken = all[..length];
-                while (_scanner.Next(taken, ref at) != StreamEvent.None) { }
-                Assert.True(_scanner.AtCommandBoundary && !_scanner.InTransaction);
-                _bytes.SetLength(0);
-                _bytes.Write(all.AsSpan(length));
-                return (taken, _scanner.Database);
-            }
-        }
-    }
-}
-
 public sealed class ReductionServers : IAsyncLifetime
 {
     private static readonly TimeSpan s_timeout = TimeSpan.FromSeconds(60);
