@@ -34,6 +34,23 @@ public sealed class ReducedFileTests
     }
 
     [Fact]
+    public void File_OnARealDisk_IsReadAsItWasWritten()
+    {
+        string directory = System.IO.Directory.CreateTempSubdirectory("slogger-reduced").FullName;
+        try
+        {
+            string path = Path.Combine(directory, "1-7.rlog");
+            Write(SystemFileLayer.Instance, path);
+            using ReducedFile file = ReducedFile.Open(SystemFileLayer.Instance, path, WorldLine.First);
+            Check(file);
+        }
+        finally
+        {
+            System.IO.Directory.Delete(directory, recursive: true);
+        }
+    }
+
+    [Fact]
     public void CrashAtAnyOperation_LeavesTheWholeFileOrNone()
     {
         int whole = 0, none = 0;
@@ -188,9 +205,9 @@ public sealed class ReducedFileTests
         Assert.Throws<ArgumentException>(() => writer.Finish(s_stretch with { LastOffset = End(1).Offset }));
     }
 
-    private static void Write(SimulatedDisk disk)
+    private static void Write(IFileLayer disk, string path = Name)
     {
-        using var writer = new ReducedFileWriter(disk, Name);
+        using var writer = new ReducedFileWriter(disk, path);
         long at = 0;
         for (int i = 0; i < s_windows.Length; i++)
         {
