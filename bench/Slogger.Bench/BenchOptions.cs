@@ -104,7 +104,7 @@ internal sealed record BenchOptions
         usage: dotnet run -c Release --project bench/Slogger.Bench -- <suite> [options]
 
         suites: quick none-pinned none-unpinned typical latency log aof commit memory restore rollback drain-study
-                sessions finders faster faster-local co-location sites cohort grpc all
+                sessions finders faster faster-local co-location sites cohort grpc reduce all
                 selfcheck (of the bench itself)
 
           --cases a,b,c        only these: raw haproxy haproxy2 nutcracker none log5 log1 bgsave drain everysec always faster
@@ -114,6 +114,7 @@ internal sealed record BenchOptions
                                (finders: approximate exact hybrid, with --clients 8,64,512 for the numbers of shards)
           --interval 5ms       how long versions are in the suites finders, sites, cohort (there 1ms)
                                (cohort: takeover latency throughput conditional)
+                               (reduce: zipf uniform latest typical hash counters)
                                (sites: lag rising load failover failures pipeline snapshots steps; --clients are numbers of shards)
           --rounds N --secs S  rounds per cell, seconds per run
           --clients 1,50 --pipelines 1,16,64 --sizes 64,512 --ops SET,GET   override the suite's matrix

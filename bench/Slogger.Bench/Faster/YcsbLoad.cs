@@ -109,10 +109,12 @@ internal sealed class Zipf
         _eta = (1 - Math.Pow(2.0 / count, 1 - theta)) / (1 - ((1 + Math.Pow(0.5, theta)) / _zeta));
     }
 
-    public int Next(Random random)
+    public int Next(Random random) => (int)((ulong)Rank(random) * 0x9E3779B97F4A7C15 % (ulong)_count);
+
+    /// <summary>The numbers as they are, the most frequent first.</summary>
+    public long Rank(Random random)
     {
         double u = random.NextDouble(), uz = u * _zeta;
-        long rank = uz < 1 ? 0 : uz < 1 + Math.Pow(0.5, _theta) ? 1 : (long)(_count * Math.Pow((_eta * u) - _eta + 1, _alpha));
-        return (int)((ulong)rank * 0x9E3779B97F4A7C15 % (ulong)_count);
+        return uz < 1 ? 0 : uz < 1 + Math.Pow(0.5, _theta) ? 1 : (long)(_count * Math.Pow((_eta * u) - _eta + 1, _alpha));
     }
 }

@@ -76,6 +76,9 @@ internal static class SuiteCatalog
             case "grpc":
                 new Frames.FrameSuite(options, results).Run();
                 break;
+            case "reduce":
+                new Reduction.ReductionSuite(options, results).Run();
+                break;
             case "restore":
                 new RestoreSuite(options, results).Run();
                 break;

@@ -4,7 +4,8 @@
 //   A block starts at a multiple of 512 bytes in its file and is a multiple of 512 bytes long, so that no two blocks share a
 //   sector, and a disk can take it directly:
 //     header   64 bytes
-//     data     dataBytes          raw bytes of the replication stream (kind 2), or the segment's header (kind 1)
+//     data     dataBytes          raw bytes of the replication stream (kind 2), or the segment's header (kind 1), or that of a
+//                                 reduced file (kind 3, see Reduced/ReducedStretch)
 //     zeros    to a multiple of 8
 //     entries  entryCount * 32    versions closed (kind 2 only), see LogEntry
 //     fill     bytes of 0xA5
@@ -12,7 +13,7 @@
 //
 //   Header:
 //      0 u32 magic "SLB1"         24 i64 syncedUpTo: file position known to be durable when this block was made
-//      4 u8  kind: 1, 2           32 u32 dataBytes         44 u32 payload checksum: CRC-32C of [64, end of block)
+//      4 u8  kind: 1, 2, 3        32 u32 dataBytes         44 u32 payload checksum: CRC-32C of [64, end of block)
 //      5 u8[3] zero               36 u32 entryCount        48 u64 number of the block in its file, from 0
 //      8 i64 offset in the stream 40 u32 zeroSectors       56 u32 zero
 //     16 i64 position in the file                          60 u32 header checksum: CRC-32C of [0, 60), begun with the salt
@@ -36,6 +37,7 @@ internal enum BlockKind : byte
 {
     SegmentHeader = 1,
     Data = 2,
+    ReducedHeader = 3,
 }
 
 /// <summary>The decoded header of a block.</summary>

@@ -1,6 +1,6 @@
 // A version closed, as it lies in a block: 32 bytes, little-endian (the only order .NET 10 supports this project on).
-//    0 i64 offset in the stream     16 u64 hybrid timestamp     28 u32 kind: 1 boundary, 2 run of empty versions, 3 held cut
-//    8 i64 version                  24 i32 database
+//    0 i64 offset in the stream     16 u64 hybrid timestamp     28 u32 kind: 1 boundary, 2 run of empty versions, 3 held cut,
+//    8 i64 version                  24 i32 database                4 the boundary that a window of a reduced file ends at
 // An empty run closes every version up to its own at the offset and database of the entry before it. A held cut closes nothing: it
 // has the cut's version, its world-line in place of the timestamp, and the stream's end when it was noted.
 using System.Runtime.InteropServices;
@@ -15,6 +15,7 @@ internal enum EntryKind : uint
     Boundary = 1,
     EmptyRun = 2,
     HeldCut = 3,
+    ReducedBoundary = 4,
 }
 
 [StructLayout(LayoutKind.Sequential, Pack = 1, Size = Bytes)]

@@ -31,6 +31,13 @@ public sealed class Effect
         }
     }
 
+    /// <summary>Where an argument is in the bytes.</summary>
+    public (int Offset, int Length) PlaceOf(int index)
+    {
+        ArgumentOutOfRangeException.ThrowIfGreaterThanOrEqual(index, Count);
+        return _arguments[index];
+    }
+
     /// <summary>The whole command.</summary>
     public ReadOnlySpan<byte> Bytes => _bytes.AsSpan(Start, End - Start);
 

@@ -1,8 +1,7 @@
 // Write commands of every family, at random, over few keys: strings, lists, sets, hashes, sorted sets, streams, bits,
 // HyperLogLogs, geo; several keys at once, several databases, expiry, scripts, functions, transactions, large values. Nothing is
-// known of the outcome, so what a store holds afterwards is compared as a whole.
+// known of the outcome, so what a store holds afterwards is compared as a whole. Slogger.Redis.Tests has this file, too.
 using System.Globalization;
-using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Workload;
 
@@ -21,18 +20,6 @@ internal sealed class RandomCommands(int seed)
     {
         if (_random.Next(12) > 0) { return [One()]; }
         return [["MULTI"], .. Enumerable.Range(0, _random.Next(1, 6)).Select(_ => One()), [_random.Next(6) == 0 ? "DISCARD" : "EXEC"]];
-    }
-
-    /// <summary>Sends some commands and reads their replies, whatever they are.</summary>
-    public async Task RunAsync(RespClient client, int count)
-    {
-        for (int i = 0; i < count;)
-        {
-            var batch = Enumerable.Range(0, _random.Next(1, 20)).SelectMany(_ => Next()).ToList();
-            foreach (string[] command in batch) { await client.SendAsync(command); }
-            for (int k = 0; k < batch.Count; k++) { await client.ReadAsync(); }
-            i += batch.Count;
-        }
     }
 
     private string[] One() => _random.Next(11) switch
