@@ -40,30 +40,22 @@ internal static class CommandLine
         Command interval = Build(IntervalCommand.Name, "Change the length of versions of a running cluster", IntervalCommand.Options);
         Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
         status.Arguments.Add(address);
-        Command get = Build(GetCommand.Name, "Show keys as they were at an instant", PastArguments.Options);
-        Argument<string[]> keys = new("KEY") { Arity = ArgumentArity.ZeroOrMore };
-        get.Arguments.Add(keys);
-        Command run = Build(RunCommand.Name, "Run a command that reads, as of an instant", PastArguments.Options);
-        Argument<string[]> words = new("COMMAND") { Arity = ArgumentArity.ZeroOrMore };
-        run.Arguments.Add(words);
-        Command history = Build(HistoryCommand.Name, "Show what was done to a key", HistoryCommand.Options);
-        Argument<string[]> ofHistory = new("KEY") { Arity = ArgumentArity.ZeroOrMore };
-        history.Arguments.Add(ofHistory);
         Argument<string> shell = CompletionCommand.Shell;
         Command completion = new(CompletionCommand.Name, "Print a script with which a shell completes commands and options") { shell };
-        RootCommand root = new("Slogger")
+        RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval, init, completion };
+        Dictionary<string, Argument<string[]>> words = [];
+        Command Listed(ListedCommand command)
         {
-            serve, backup, status, restore, move, recover, leave, interval, init, completion, get, run, history,
-        };
-        foreach (ListedCommand ofSites in SiteCommands.All.Concat(PastCommands.All))
-        {
-            root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options));
+            Command built = Build(command.Name, command.Description, command.Options);
+            if (command.Words is { } name)
+            {
+                built.Arguments.Add(words[command.Name] = new(name) { Arity = ArgumentArity.ZeroOrMore });
+            }
+            return built;
         }
+        foreach (ListedCommand ofRoot in SiteCommands.All.Concat(PastCommands.All)) { root.Subcommands.Add(Listed(ofRoot)); }
         Command cohort = new(CohortCommands.Name, "Show a shard's cohort, have another node lead, or plan one");
-        foreach (ListedCommand ofCohorts in CohortCommands.All)
-        {
-            cohort.Subcommands.Add(Build(ofCohorts.Name, ofCohorts.Description, ofCohorts.Options));
-        }
+        foreach (ListedCommand ofCohorts in CohortCommands.All) { cohort.Subcommands.Add(Listed(ofCohorts)); }
         root.Subcommands.Add(cohort);
 
         // A path begins with / here, and shells would offer it.
@@ -98,7 +90,9 @@ internal static class CommandLine
         }
 
         OptionLayer texts = LayerOf(parsed, command);
-        return ListedCommands.Find(NameOf(parsed.CommandResult)) is { } site ? await site.RunAsync(texts, host).ConfigureAwait(false)
+        return ListedCommands.Find(NameOf(parsed.CommandResult)) is { } listed ? await listed.RunAsync(texts,
+                words.TryGetValue(listed.Name, out Argument<string[]>? behind) ? parsed.GetValue(behind) ?? [] : [], host)
+                .ConfigureAwait(false)
             : command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == backup ? await ServeCommand.RunBackupAsync(texts, host).ConfigureAwait(false)
             : command == move ? await MoveCommand.RunAsync(texts, host).ConfigureAwait(false)
@@ -107,9 +101,6 @@ internal static class CommandLine
             : command == restore ? await RestoreCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == init ? InitCommand.Run(texts, host)
             : command == completion ? CompletionCommand.Run(parsed.GetRequiredValue(shell), host)
-            : command == get ? await GetCommand.RunAsync(texts, parsed.GetValue(keys) ?? [], host).ConfigureAwait(false)
-            : command == run ? await RunCommand.RunAsync(texts, parsed.GetValue(words) ?? [], host).ConfigureAwait(false)
-            : command == history ? await HistoryCommand.RunAsync(texts, parsed.GetValue(ofHistory) ?? [], host).ConfigureAwait(false)
             : command == recover ? await RecoverCommand.RunAsync(texts, host).ConfigureAwait(false)
             : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);
     }
@@ -129,8 +120,7 @@ internal static class CommandLine
 
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
                 Arity = line is not null ? ArityIn(line, definition) : definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore
-                    : name is StatusCommand.Name or MoveCommand.Name or GetCommand.Name or RunCommand.Name or HistoryCommand.Name
-                        || ListedCommands.Find(name) is not null ? ArgumentArity.Zero
+                    : name is StatusCommand.Name or MoveCommand.Name || ListedCommands.Find(name) is not null ? ArgumentArity.Zero
                     : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
             };

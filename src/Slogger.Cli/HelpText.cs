@@ -63,18 +63,6 @@ internal static class HelpText
         + "Redis, the database or this command nothing is lost: the move goes on, or begins again, by itself. The old owner deletes its "
         + "copy when the move is committed.";
 
-    private const string PastCommandsText =
-        "All keys are shown at the end of one version, the same at all shards; the first line names it. Keys that have expired or were "
-        + "deleted since are there. Clients go on meanwhile: values are made from a checkpoint and the log, in a redis-server of their "
-        + "own. The log goes back as far as --log-budget of the proxy allows. For --commit log, with a redis-server that the proxy runs "
-        + "(--redis-server). Put -- before a word that begins with a dash.";
-
-    private const string HistoryText =
-        "A line for each command that names the key, also as one of several (RENAME, MSET, LMOVE), and for each that changes all keys "
-        + "(FLUSHALL); oldest first. What a script or a function did is shown as the commands that it ran, and an expiry as DEL. Of a "
-        + "command that names keys which the user may not read now only the name is shown. What a recovery took back is not shown. --json "
-        + "has all arguments whole. For --commit log; --values needs a redis-server that the proxy runs (--redis-server), too.";
-
     // What --json writes, and when.
     private static readonly Dictionary<string, (string When, JsonTypeInfo Report)[]> s_reports = new()
     {
@@ -91,6 +79,7 @@ internal static class HelpText
         [GetCommand.Name] = [("", PastReportJson.Default.GetReport)],
         [RunCommand.Name] = [("", PastReportJson.Default.RunReport)],
         [HistoryCommand.Name] = [("", PastReportJson.Default.HistoryReport)],
+        [FindCommand.Name] = [("", PastReportJson.Default.FindReport)],
         [DiffCommand.Name] = [("", PastReportJson.Default.DiffReport)],
         [RetentionCommand.Name] = [("", PastReportJson.Default.RetentionReport)],
         [SnapshotCommand.Name] = [("", PastReportJson.Default.SnapshotManifest)],
@@ -201,31 +190,6 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("Exit codes: 0 it serves, or the site is ready; 1 it starts, or does not answer; 2 wrong options.");
                 break;
-            case GetCommand.Name:
-                output.WriteLine("slogger get: show keys as they were at an instant, of a cluster that serves.");
-                output.WriteLine();
-                output.WriteLine("  slogger get --at 14:03:07.120 cart:7 stock:42");
-                output.WriteLine("  slogger get --ago 10m --address 127.0.0.1:6380 cart:7");
-                output.WriteLine();
-                WritePast(output, command, PastCommandsText, PastArguments.Options, width);
-                break;
-            case RunCommand.Name:
-                output.WriteLine("slogger run: run a command that reads, as of an instant.");
-                output.WriteLine();
-                output.WriteLine("  slogger run --ago 10m -- ZRANGE board 0 9 REV WITHSCORES");
-                output.WriteLine("  slogger run --version 123456 --address 127.0.0.1:6380 HGET cart:7 apples");
-                output.WriteLine();
-                WritePast(output, command, PastCommandsText, PastArguments.Options, width);
-                break;
-            case HistoryCommand.Name:
-                output.WriteLine("slogger history: show what was done to a key.");
-                output.WriteLine();
-                output.WriteLine("  slogger history cart:7");
-                output.WriteLine("  slogger history --from 10m --values cart:7");
-                output.WriteLine("  slogger history --from 14:03:07.120 --to 14:05:00 --limit 1000 --address 127.0.0.1:6380 cart:7");
-                output.WriteLine();
-                WritePast(output, command, HistoryText, HistoryCommand.Options, width);
-                break;
             case InitCommand.Name:
                 output.WriteLine("slogger init: write the files of a cluster, and of its second site.");
                 output.WriteLine();
@@ -262,9 +226,6 @@ internal static class HelpText
                 output.WriteLine("  slogger move      move hash slots or key ranges from one shard to another");
                 output.WriteLine("  slogger leave     remove a shard that owns no slots from its cluster");
                 output.WriteLine("  slogger interval  change the length of versions of a running cluster");
-                output.WriteLine("  slogger get       show keys as they were at an instant");
-                output.WriteLine("  slogger run       run a command that reads, as of an instant");
-                output.WriteLine("  slogger history   show what was done to a key");
                 foreach (ListedCommand past in PastCommands.All)
                 {
                     output.WriteLine($"  slogger {past.Name,-10}{past.Description}");
@@ -287,15 +248,6 @@ internal static class HelpText
                 output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
                 break;
         }
-    }
-
-    private static void WritePast(TextWriter output, string command, string text, IReadOnlyList<OptionDefinition> options, int width)
-    {
-        WriteText(output, text, width);
-        WriteOptions(output, options, width);
-        WriteJson(output, command, width);
-        output.WriteLine();
-        output.WriteLine("Exit codes: 0 done, 1 failed or refused, 2 wrong options.");
     }
 
     private static void WriteCohorts(TextWriter output)

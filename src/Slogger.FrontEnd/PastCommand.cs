@@ -54,7 +54,7 @@ internal static class PastCommand
         if (Refusal(client, words, out KeyPlaces places) is { } refusal) { return client.RefuseCommand(refusal); }
         byte[][] keys = [.. Enumerable.Range(0, places.Total).Select(i => words[places[i]])];
         if (client.Loop.Slots is not null && client.Slots.IsServed(keys) is { } done) { return done; }
-        var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys);
+        var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys, Ascii.EqualsIgnoreCase(words[0], "EVAL_RO"));
         return Ask(client, () => past.ReadAsync(read));
     }
 
@@ -120,8 +120,8 @@ internal static class PastCommand
             : !finder.Knows(words[0]) ? $"ERR SLOGGER the store has no command '{name}'"
             : use != DataUse.Reads ? $"READONLY SLOGGER '{name}' may change data, or is not about data: the past is only read"
             : !isFound || places.Total == 0 ? $"ERR SLOGGER '{name}' names no key here: the past is read by keys that are named"
-            : name is "EVAL_RO" or "EVALSHA_RO" or "FCALL_RO"
-                || (name == "SORT_RO" && (Has("BY", words.Length) || Has("GET", words.Length)))
+            : name is "EVALSHA_RO" or "FCALL_RO" ? $"ERR SLOGGER '{name}' runs what was loaded before: the past is read by EVAL_RO"
+            : (name == "SORT_RO" && (Has("BY", words.Length) || Has("GET", words.Length)))
             ? $"ERR SLOGGER '{name}' may read keys that it does not name: the past is read by keys that are named"
             : name == "XREAD" && Has("BLOCK", before: places[0]) ? "ERR SLOGGER nothing can be waited for in the past" : null;
     }

@@ -21,7 +21,10 @@ internal sealed class PastCluster : IAsyncDisposable
 
     private ProxyConnection _current;
 
-    private PastCluster(ClusterConnections shards) => (Shards, _current) = (shards, shards.First);
+    private PastCluster(ClusterConnections shards) => (Shards, _current, CurrentAddress) = (shards, shards.First, shards.FirstAddress);
+
+    /// <summary>The shard that was asked last.</summary>
+    public string CurrentAddress { get; private set; }
 
     /// <summary>The connections.</summary>
     public ClusterConnections Shards { get; }
@@ -100,7 +103,8 @@ internal sealed class PastCluster : IAsyncDisposable
         ProxyReply reply = await _current.CallAsync(words).ConfigureAwait(false);
         if (reply.IsError && reply.Text.StartsWith(Moved, StringComparison.Ordinal))
         {
-            _current = await Shards.AtAsync(reply.Text.Split(' ')[^1]).ConfigureAwait(false);
+            CurrentAddress = reply.Text.Split(' ')[^1];
+            _current = await Shards.AtAsync(CurrentAddress).ConfigureAwait(false);
             reply = await _current.CallAsync(words).ConfigureAwait(false);
         }
         return reply.IsError ? throw Refused(reply) : reply;
@@ -108,9 +112,12 @@ internal sealed class PastCluster : IAsyncDisposable
 
     /// <summary>Asks one shard.</summary>
     /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
-    public async Task<ProxyReply> AskAtAsync(string address, params string[] words)
+    public Task<ProxyReply> AskAtAsync(string address, params string[] words) => AskAtAsync(address, [.. words.Select(Bytes)]);
+
+    /// <inheritdoc cref="AskAtAsync(string, string[])"/>
+    public async Task<ProxyReply> AskAtAsync(string address, params byte[][] words)
     {
-        _current = await Shards.AtAsync(address).ConfigureAwait(false);
+        (CurrentAddress, _current) = (address, await Shards.AtAsync(address).ConfigureAwait(false));
         ProxyReply reply = await _current.CallAsync(words).ConfigureAwait(false);
         return reply.IsError ? throw Refused(reply, $"{address}: ") : reply;
     }

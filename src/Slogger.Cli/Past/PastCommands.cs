@@ -1,4 +1,4 @@
-// The commands of the past that name no keys: one list for parsing, dispatch and --help.
+// The commands of the past: one list for parsing, dispatch and --help.
 using Slogger.Cli.Terminal;
 
 namespace Slogger.Cli.Past;
@@ -6,8 +6,35 @@ namespace Slogger.Cli.Past;
 /// <summary>The list.</summary>
 internal static class PastCommands
 {
+    private const string Shown =
+        "All keys are shown at the end of one version, the same at all shards; the first line names it. Keys that have expired or were "
+        + "deleted since are there. Clients go on meanwhile: values are made from a checkpoint and the log, in a redis-server of their "
+        + "own. slogger retention says how far back the log goes. For --commit log, with a redis-server that the proxy runs "
+        + "(--redis-server). Put -- before a word that begins with a dash.";
+
     public static readonly IReadOnlyList<ListedCommand> All =
     [
+        new(GetCommand.Name, "show keys as they were at an instant", PastArguments.Options,
+            ["get --at 14:03:07.120 cart:7 stock:42", "get --ago 10m --address 127.0.0.1:6380 cart:7"], Shown, "KEY", GetCommand.RunAsync),
+        new(RunCommand.Name, "run a command that reads, as of an instant", PastArguments.Options,
+            ["run --ago 10m -- ZRANGE board 0 9 REV WITHSCORES",
+                "run --version 123456 --address 127.0.0.1:6380 HGET cart:7 apples"], Shown, "COMMAND", RunCommand.RunAsync),
+        new(HistoryCommand.Name, "show what was done to a key", HistoryCommand.Options,
+            ["history cart:7", "history --from 10m --values cart:7",
+                "history --from 14:03:07.120 --to 14:05:00 --limit 1000 --address 127.0.0.1:6380 cart:7"],
+            "A line for each command that names the key, also as one of several (RENAME, MSET, LMOVE), and for each that changes all keys "
+            + "(FLUSHALL); oldest first. What a script or a function did is shown as the commands that it ran, and an expiry as DEL. Of a "
+            + "command that names keys which the user may not read now only the name is shown. What a recovery took back is not shown. "
+            + "--json has all arguments whole. For --commit log; --values needs a redis-server that the proxy runs (--redis-server), too.",
+            "KEY", HistoryCommand.RunAsync),
+        new(FindCommand.Name, "show when a condition on keys came true first, and what was done then", FindCommand.Options,
+            ["find --when \"tonumber(redis.call('GET', KEYS[1])) < 0\" stock:tea",
+                "find --from 2h --when \"redis.call('HGET', KEYS[1], 'total')\" --sum \"!= 1000\" account:1 account:2"],
+            "Only versions in which one of the keys was named can change the condition; each of them is asked, in order. So it is exact, "
+            + "whatever the condition does in between. The condition is a script that Redis runs as EVAL_RO with the keys as KEYS: a reply "
+            + "that is not false is true. Keys of several shards are asked at their shards, at one version of all. It reads the keys that "
+            + "are named and no others; commands that tell expiries are not allowed. Exit code 1: it was true at no version.",
+            "KEY", FindCommand.RunAsync),
         new(DiffCommand.Name, "show which keys differ between two instants", DiffCommand.Options,
             ["diff --from 10m", "diff --from 14:03:07.120 --to 14:05:00 --prefix cart: --values --address 127.0.0.1:6380"],
             "A line for each key: + it is new, - it is gone, ~ it has another value, E it has the same value and expires at another time. "
@@ -23,8 +50,8 @@ internal static class PastCommands
         new(SnapshotCommand.Name, "copy all shards, as they were at an instant, into files", SnapshotCommand.Options,
             ["snapshot --to /backup", "snapshot --to /backup --at 14:03:07.120 --address 127.0.0.1:6380"],
             "All shards are at the end of one version: a consistent cut. Without --at, --ago and --version it is the present, with all "
-            + "that was acknowledged. Each shard's file is an RDB of Redis: a plain redis-server loads it. Clients go on, and the Redis that "
-            + "they use is not forked: a second one on the same machine loads the checkpoint and the log, and saves. The directory bears "
+            + "that was acknowledged. Each shard's file is an RDB of Redis: a plain redis-server loads it. Clients go on, and the Redis "
+            + "that they use is not forked: a second one on the same machine loads the checkpoint and the log, and saves. The directory bears "
             + "its name only when it is whole. The user needs the right to replicate (SYNC). slogger load puts a snapshot into another "
             + "cluster. For --commit log, with a redis-server that the proxy runs (--redis-server).",
             SnapshotCommand.RunAsync),

@@ -156,6 +156,7 @@ internal sealed record DiffReport(PastInstant From, PastInstant To, int Named, I
 [JsonSerializable(typeof(RunReport))]
 [JsonSerializable(typeof(HistoryReport))]
 [JsonSerializable(typeof(DiffReport))]
+[JsonSerializable(typeof(FindReport))]
 [JsonSerializable(typeof(RetentionReport))]
 [JsonSerializable(typeof(SnapshotManifest))]
 [JsonSerializable(typeof(LoadReport))]

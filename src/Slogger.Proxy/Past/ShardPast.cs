@@ -89,7 +89,10 @@ internal sealed class ShardPast : IPastReads
             // Its directory is the server's, which closes it to other users.
             Lens lens = await LensAsync(_server).ConfigureAwait(false);
             PastState state = StateAt(version, _server.Directory);
-            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, _ending.Token).ConfigureAwait(false);
+            IReadOnlyList<string>? scriptRules = !read.IsScript ? null
+                : await rights.CommandRulesAsync(read.User, _ending.Token).ConfigureAwait(false);
+            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, scriptRules, _ending.Token)
+                .ConfigureAwait(false);
         }
         finally
         {

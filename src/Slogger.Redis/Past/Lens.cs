@@ -19,12 +19,14 @@ public sealed class Lens : IAsyncDisposable
     private static readonly TimeSpan AnswerMax = TimeSpan.FromSeconds(30);
 
     private readonly RedisPipeline _connection;
+    private readonly LensScripts _scripts;
     private readonly RollbackLimits _limits;
     private readonly HashSet<StoreKey> _keys = [];
     private PastState? _state;
     private int _database, _protocol = 2;
 
-    private Lens(RedisPipeline connection, RollbackLimits limits) => (_connection, _limits) = (connection, limits);
+    private Lens(RedisPipeline connection, LensScripts scripts, RollbackLimits limits) =>
+        (_connection, _scripts, _limits) = (connection, scripts, limits);
 
     /// <summary>Opens a lens in an empty Redis that nobody else uses.</summary>
     /// <param name="endpoint">Where it is.</param>
@@ -32,7 +34,7 @@ public sealed class Lens : IAsyncDisposable
     /// <param name="stop">Gives up.</param>
     /// <exception cref="RedisException">It cannot be reached.</exception>
     public static async Task<Lens> OpenAsync(RedisEndpoint endpoint, RollbackLimits limits, CancellationToken stop) =>
-        new(await RedisPipeline.ConnectAsync(endpoint, AnswerMax, stop).ConfigureAwait(false), limits);
+        new(await RedisPipeline.ConnectAsync(endpoint, AnswerMax, stop).ConfigureAwait(false), new(endpoint, AnswerMax), limits);
 
     /// <summary>Whether it can still be used: not behind a question that was not answered to its end.</summary>
     public bool IsUsable { get; private set; } = true;
@@ -43,13 +45,14 @@ public sealed class Lens : IAsyncDisposable
     /// <param name="protocol">Of the reply: 2 or 3.</param>
     /// <param name="words">The command. It changes nothing, and waits for nothing.</param>
     /// <param name="keys">The keys that it names.</param>
+    /// <param name="scriptRules">Of a script: which commands it may run, as ACL SETUSER takes it; else null.</param>
     /// <param name="stop">Gives up. The lens cannot be used after that.</param>
     /// <returns>Redis's reply, as it stands on the wire.</returns>
     /// <exception cref="PastException">The keys cannot be put as they were; the text says why.</exception>
     /// <exception cref="RedisException">The lens or the checkpoint cannot be used.</exception>
     /// <exception cref="IOException">What the values are made of cannot be read.</exception>
     public async Task<byte[]> ReadAsync(PastState state, int database, int protocol, IReadOnlyList<byte[]> words,
-        IReadOnlyList<byte[]> keys, CancellationToken stop)
+        IReadOnlyList<byte[]> keys, IReadOnlyList<string>? scriptRules, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(words);
         ArgumentNullException.ThrowIfNull(keys);
@@ -69,12 +72,29 @@ public sealed class Lens : IAsyncDisposable
                 throw new PastException("these keys, and those that they were made from, take more memory than there is for the past");
             }
         }
+        if (scriptRules is not null)
+        {
+            byte[] allowed = await RunAsync(database, protocol, LensScripts.Allow(scriptRules, keys), stop).ConfigureAwait(false);
+            if (allowed[0] == (byte)'-')
+            {
+                throw new PastException("the rights of this user cannot be had for a script: Redis answered "
+                    + Encoding.UTF8.GetString(allowed).TrimEnd());
+            }
+            IsUsable = false;
+            byte[] reply = await _scripts.RunAsync(database, protocol, words, stop).ConfigureAwait(false);
+            IsUsable = true;
+            return reply;
+        }
         return ExpiryCommand.Find(words) is { } expiry ? await expiry.AnswerAsync(this, database, words, state.TimeMs, stop)
             .ConfigureAwait(false) : await RunAsync(database, protocol, words, stop).ConfigureAwait(false);
     }
 
     /// <inheritdoc />
-    public ValueTask DisposeAsync() => _connection.DisposeAsync();
+    public async ValueTask DisposeAsync()
+    {
+        await _scripts.DisposeAsync().ConfigureAwait(false);
+        await _connection.DisposeAsync().ConfigureAwait(false);
+    }
 
     private async Task<byte[]> RunAsync(int database, int protocol, IReadOnlyList<byte[]> words, CancellationToken stop)
     {

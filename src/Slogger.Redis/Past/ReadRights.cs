@@ -43,6 +43,21 @@ public sealed class ReadRights : IAsyncDisposable
             : $"NOPERM {reply.Text}";
     }
 
+    /// <summary>Which commands a user may run, as ACL SETUSER takes it. Rights that go with other keys (selectors) are not among
+    /// them.</summary>
+    /// <param name="user">The user.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="RedisException">Redis could not be asked.</exception>
+    public async Task<IReadOnlyList<string>> CommandRulesAsync(string user, CancellationToken stop)
+    {
+        RedisBatch asked = new RedisBatch().Add("ACL"u8.ToArray(), "GETUSER"u8.ToArray(), Encoding.Latin1.GetBytes(user));
+        using CommandCounts.Sending? counted = _live.Endpoint.Counts?.Send("ACL", "GETUSER");
+        RedisReply facts = (await _live.PipelineAsync(asked.Written, asked.Count, stop).ConfigureAwait(false))[0];
+        int at = facts.Items.Select(f => f.Text).ToList().IndexOf("commands");
+        return at >= 0 ? facts.Items[at + 1].Text.Split(' ', StringSplitOptions.RemoveEmptyEntries)
+            : throw new RedisException(RedisProblem.NoPermission, $"Redis does not say which commands {user} may run: {facts.Text}");
+    }
+
     /// <summary>Asks which of some keys a user may not read.</summary>
     /// <param name="user">The user.</param>
     /// <param name="keys">The keys.</param>

@@ -48,7 +48,7 @@ public partial class PageTests
     public void Options_ThatOperateAndReferenceName_AreThere()
     {
         HashSet<string> known = [.. OptionCatalog.All.Concat(OptionCatalog.RestoreOnly).Concat(StatusOptions.All).Concat(MoveOptions.All)
-            .Concat(IntervalCommand.Options).Concat(InitCommand.Options).Concat(PastArguments.Options).Concat(HistoryCommand.Options)
+            .Concat(IntervalCommand.Options).Concat(InitCommand.Options)
             .Concat(ListedCommands.All.SelectMany(c => c.Options))
             .Select(o => o.Name),
             "help", "version", .. s_ofOthers];

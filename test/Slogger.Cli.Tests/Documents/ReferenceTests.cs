@@ -42,7 +42,7 @@ public partial class ReferenceTests
     }
 
     public static TheoryData<string> CommandsWithOptionsOfTheirOwn =>
-        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name, GetCommand.Name, HistoryCommand.Name,
+        [StatusCommand.Name, MoveCommand.Name, IntervalCommand.Name, InitCommand.Name,
             .. ListedCommands.All.Select(c => c.Name)];
 
     [Theory]
@@ -55,8 +55,6 @@ public partial class ReferenceTests
             StatusCommand.Name => StatusOptions.All,
             MoveCommand.Name => MoveOptions.All,
             InitCommand.Name => InitCommand.Options,
-            GetCommand.Name => PastArguments.Options,
-            HistoryCommand.Name => HistoryCommand.Options,
             _ => IntervalCommand.Options,
         };
         string text = Pages.Section(CommandsPage, $"## `slogger {name}`");

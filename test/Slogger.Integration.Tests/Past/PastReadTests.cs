@@ -203,7 +203,14 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
     [InlineData("'GETEX' may change data", "DPR.ASOF", "AGO", "0", "GETEX", "k", "PERSIST")]
     [InlineData("'KEYS' names no key", "DPR.ASOF", "AGO", "0", "KEYS", "*")]
     [InlineData("nothing can be waited for", "DPR.ASOF", "AGO", "0", "XREAD", "BLOCK", "0", "STREAMS", "k", "$")]
-    [InlineData("may read keys that it does not name", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return redis.call('GET', 'other')", "1", "k")]
+    [InlineData("access at least one of the keys", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return redis.call('GET', 'other')", "1", "k")]
+    [InlineData("access at least one of the keys", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return redis.call('GET', 'kk')", "2", "k", "k?")]
+    [InlineData("can't run this command", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return redis.call('TTL', KEYS[1])", "1", "k")]
+    [InlineData("can't run this command", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return redis.call('KEYS', '*')", "1", "k")]
+    [InlineData("Write commands are not allowed", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return redis.call('SET', KEYS[1], 'x')", "1", "k")]
+    [InlineData("a space or a zero byte", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return 1", "1", "k k")]
+    [InlineData("names no key here", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return 1", "0")]
+    [InlineData("runs what was loaded before", "DPR.ASOF", "AGO", "0", "EVALSHA_RO", "0000", "1", "k")]
     [InlineData("may read keys that it does not name", "DPR.ASOF", "AGO", "0", "SORT_RO", "k", "BY", "weight_*")]
     [InlineData("is in the future", "DPR.ASOF", "TIME", "99999999999999", "GET", "k")]
     [InlineData("is before the cluster began", "DPR.ASOF", "TIME", "1000", "GET", "k")]
@@ -228,6 +235,29 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
         Assert.Contains("Can't execute 'dpr.asof'", (await subscribed.CallAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
         await queueing.DoAsync("MULTI");
         Assert.Contains("cannot be queued", (await queueing.CallAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
+    }
+
+    [Fact]
+    public async Task Script_ReadsTheKeysThatItNames_AsTheyWere_WithTheRightsOfItsUser()
+    {
+        ProxyDeployment deployment = shared.Deployment;
+        using RespClient admin = await deployment.ConnectAsync(), user = await deployment.ConnectAsync();
+        await admin.DoAsync("MSET", "script:*1", "3", "script:2", "4");
+        string then = await VersionNowAsync(admin);
+        await admin.DoAsync("MSET", "script:*1", "30", "script:2", "40");
+        const string sum = "return redis.call('GET', KEYS[1]) + redis.call('GET', KEYS[2])";
+        string[] asked = ["DPR.ASOF", "VERSION", then, "EVAL_RO"];
+        Assert.Equal(7, (await admin.DoAsync([.. asked, sum, "2", "script:*1", "script:2"])).AsInteger());
+        // One after the other with other keys: no right stays.
+        Assert.Equal("4", (await admin.DoAsync([.. asked, "return redis.call('GET', KEYS[1])", "1", "script:2"])).Text);
+        RespValue other = await admin.CallAsync([.. asked, "return redis.call('GET', 'script:*1')", "1", "script:2"]);
+        Assert.Contains("access at least one of the keys", other.Text);
+        await admin.DoAsync("ACL", "SETUSER", "scripter", "on", ">secret", "~script:*", "+@read", "+eval_ro", "-strlen", "+ping");
+        await user.DoAsync("AUTH", "scripter", "secret");
+        Assert.Equal(7, (await user.DoAsync([.. asked, sum, "2", "script:*1", "script:2"])).AsInteger());
+        RespValue refused = await user.CallAsync([.. asked, "return redis.call('STRLEN', KEYS[1])", "1", "script:2"]);
+        Assert.Contains("can't run this command", refused.Text);
+        Assert.StartsWith("NOPERM", (await user.CallAsync([.. asked, "return 1", "1", "others"])).Text);
     }
 
     [Fact]

@@ -1,0 +1,215 @@
+// slogger find: the first version at which a condition on some keys came true, and what was done to them in it. Only versions in which one
+// of the keys was named can change the condition, and the log says which those are: each of them is asked, in order.
+using System.Globalization;
+using System.Text;
+using System.Text.Json.Serialization.Metadata;
+using Slogger.Cli.Access;
+using Slogger.Cli.Terminal;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli.Past;
+
+/// <summary>A command on one of the keys.</summary>
+/// <param name="Key">The key.</param>
+/// <param name="Command">Its name and its arguments.</param>
+internal sealed record FoundEffect(string Key, IReadOnlyList<string> Command);
+
+/// <summary>What was found.</summary>
+/// <param name="Before">The last version at which the condition was not true; null: none is kept.</param>
+/// <param name="At">The first at which it was; null: none.</param>
+/// <param name="Asked">How many versions were asked.</param>
+/// <param name="Commands">What was done to the keys in that version, by key.</param>
+internal sealed record FindReport(PastInstant? Before, PastInstant? At, int Asked, IReadOnlyList<FoundEffect> Commands) : Report
+{
+    protected override JsonTypeInfo Shape => PastReportJson.Default.FindReport;
+
+    public override void Print(AppHost host)
+    {
+        if (Before is { } before) { host.Output.WriteLine($"not true: {PastText.Head(before.Version, before.Time)[2..]}"); }
+        if (At is { } at) { host.Output.WriteLine($"true:     {PastText.Head(at.Version, at.Time)[2..]}"); }
+        foreach (FoundEffect effect in Commands) { host.Output.WriteLine($"  {PastText.Of(effect.Command)}"); }
+        host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# {Asked} versions were asked"));
+    }
+}
+
+/// <summary>Looks for it.</summary>
+internal static class FindCommand
+{
+    public const string Name = "find";
+
+    private const string What = "What is looked for", When = "when", Sum = "sum", From = "from", To = "to", Origin = "the command line";
+    private const int PageMax = 10_000, VersionsMax = 1_000_000;
+    private static readonly TimeSpan ToldEvery = TimeSpan.FromSeconds(2);
+
+    private static readonly (string Sign, Func<double, double, bool> Holds)[] s_signs =
+    [
+        ("<=", (a, b) => a <= b), (">=", (a, b) => a >= b), ("==", (a, b) => a == b), ("!=", (a, b) => a != b), ("<", (a, b) => a < b),
+        (">", (a, b) => a > b),
+    ];
+
+    public static readonly IReadOnlyList<OptionDefinition> Options =
+    [
+        new(When, What, "LUA", "The condition: an expression of Lua, or a chunk with return. It reads the keys as scripts of Redis do.",
+            "none", ""),
+        new(Sum, What, "CONDITION", "The expression gives a number, and this is asked of their sum over the shards: \"< 100\".",
+            "none: true at one shard is enough", ""),
+        new(From, What, "TIME|DURATION|V", "Where it is begun: a time (as --at of slogger get), so long ago, or a version.",
+            "all that is kept", ""),
+        new(To, What, "TIME|DURATION|V", "Where it ends.", "now, with all that was acknowledged", ""),
+        .. PastArguments.Access,
+    ];
+
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, IReadOnlyList<string> keys, AppHost host)
+    {
+        List<OptionError> errors = [];
+        string? when = texts.One(When, errors), sumText = texts.One(Sum, errors), since = texts.One(From, errors);
+        string? until = texts.One(To, errors);
+        if (when is null)
+        {
+            errors.Add(new OptionError("it is not said what is looked for", Origin,
+                "slogger find --when \"tonumber(redis.call('GET', KEYS[1])) < 0\" stock:tea"));
+        }
+        if (keys.Count == 0) { errors.Add(new OptionError("no key is named", Origin, "name the keys that the condition reads")); }
+        Func<double, bool>? sum = sumText is null ? null : SumOf(sumText, errors);
+        string[]? from = since is null ? null : PastArguments.InstantOf(From, since, errors);
+        string[]? to = PastArguments.InstantOf(To, until ?? "0s", errors);
+        bool isFound = false;
+        TextWriter progress = Report.Progress(host, texts.Values.ContainsKey(Report.Option));
+        CommandResult result = await PastArguments.RunAsync(texts, host, errors, async past =>
+        {
+            byte[][] names = [.. keys.Distinct().Select(k => Encoding.UTF8.GetBytes(k))];
+            var search = new Search(past, await PartsAsync(past, names).ConfigureAwait(false), ScriptOf(when!), sum, progress);
+            FindReport report = await search.RunAsync(from, to!).ConfigureAwait(false);
+            isFound = report.At is not null;
+            return report;
+        }).ConfigureAwait(false);
+        return result != CommandResult.Done || isFound ? result
+            : CommandResult.Failed("the condition was true at no version", "look at --from and --to; slogger retention says what is kept");
+    }
+
+    private static Func<double, bool>? SumOf(string text, List<OptionError> errors)
+    {
+        foreach ((string sign, Func<double, double, bool> holds) in s_signs)
+        {
+            if (!text.TrimStart().StartsWith(sign, StringComparison.Ordinal)) { continue; }
+            if (!double.TryParse(text.TrimStart()[sign.Length..], CultureInfo.InvariantCulture, out double limit)) { break; }
+            return value => holds(value, limit);
+        }
+        errors.Add(new OptionError($"--{Sum} \"{text}\" is no condition", Origin, $"write --{Sum} \"< 100\", with <, <=, >, >=, == or !="));
+        return null;
+    }
+
+    // A number as text: as a reply of a script it would lose its fraction.
+    private static string ScriptOf(string when) =>
+        $"local v = (function() {(when.Contains("return", StringComparison.Ordinal) ? when : $"return ({when})")} end)() "
+        + "if v == nil or v == false then return false elseif v == true then return '1' else return tostring(v) end";
+
+    // The keys by the shard that has them.
+    private static async Task<List<(string Address, byte[][] Keys)>> PartsAsync(PastCluster past, byte[][] keys)
+    {
+        Dictionary<string, List<byte[]>> parts = [];
+        foreach (byte[] key in keys)
+        {
+            // It is asked for the sake of where it is.
+            await past.AskAsync("DPR.HISTORY"u8.ToArray(), key, "COUNT"u8.ToArray(), "1"u8.ToArray()).ConfigureAwait(false);
+            if (!parts.TryGetValue(past.CurrentAddress, out List<byte[]>? there)) { parts[past.CurrentAddress] = there = []; }
+            there.Add(key);
+        }
+        return [.. parts.Select(p => (p.Key, p.Value.ToArray()))];
+    }
+
+    // The versions in which the keys were named, and the condition at each.
+    private sealed class Search(PastCluster past, List<(string Address, byte[][] Keys)> parts, string script, Func<double, bool>? sum,
+        TextWriter progress)
+    {
+        public async Task<FindReport> RunAsync(string[]? from, string[] to)
+        {
+            PastInstant end = await past.FindAsync(to).ConfigureAwait(false);
+            long? begin = from is null ? null : (await past.FindAsync(from).ConfigureAwait(false)).Version;
+            SortedDictionary<long, List<(DateTimeOffset Time, FoundEffect Effect)>> named = [];
+            long first = long.MinValue;
+            foreach ((string address, byte[][] keys) in parts)
+            {
+                foreach (byte[] key in keys)
+                {
+                    first = Math.Max(first, await AddAsync(named, address, key, begin, end.Version).ConfigureAwait(false));
+                }
+            }
+            PastInstant? before = null;
+            int asked = 0;
+            long toldAt = Environment.TickCount64;
+            if (begin is not null)
+            {
+                before = new(begin.Value, await TimeAtAsync(begin.Value).ConfigureAwait(false));
+                asked++;
+                if (await IsTrueAsync(begin.Value).ConfigureAwait(false)) { return new(null, before, asked, []); }
+            }
+            foreach ((long version, List<(DateTimeOffset Time, FoundEffect Effect)> effects) in named.Where(n => n.Key > first))
+            {
+                asked++;
+                var here = new PastInstant(version, effects[0].Time);
+                if (await IsTrueAsync(version).ConfigureAwait(false))
+                {
+                    return new(before, here, asked, [.. effects.Select(e => e.Effect)]);
+                }
+                before = here;
+                if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
+                toldAt = Environment.TickCount64;
+                await progress.WriteLineAsync($"{asked} of {named.Count} versions, now at {PastText.Of(here.Time)}").ConfigureAwait(false);
+            }
+            return new(before, null, asked, []);
+        }
+
+        private async Task<DateTimeOffset> TimeAtAsync(long version) =>
+            (await past.FindThereAsync(["VERSION", PastCluster.Text(version)]).ConfigureAwait(false)).Time;
+
+        // From the newest on, page by page. Returns the version behind which all is known.
+        private async Task<long> AddAsync(SortedDictionary<long, List<(DateTimeOffset, FoundEffect)>> named, string address, byte[] key,
+            long? begin, long end)
+        {
+            string name = Encoding.UTF8.GetString(key);
+            long? place = null;
+            while (true)
+            {
+                string[] options = ["TO", PastCluster.Text(end), "COUNT", PastCluster.Text(PageMax),
+                    .. begin is { } b ? (string[])["FROM", PastCluster.Text(b)] : [],
+                    .. place is { } p ? (string[])["BEFORE", PastCluster.Text(p)] : []];
+                byte[][] words = ["DPR.HISTORY"u8.ToArray(), key, .. options.Select(Encoding.ASCII.GetBytes)];
+                ProxyReply page = await past.AskAtAsync(address, words).ConfigureAwait(false);
+                foreach (ProxyReply effect in page.Items[3].Items.Reverse())
+                {
+                    long version = effect.Items[0].Number;
+                    if (!named.TryGetValue(version, out List<(DateTimeOffset, FoundEffect)>? there)) { named[version] = there = []; }
+                    string[] command = [.. effect.Items[4].Items.Select(a => a.Text)];
+                    there.Insert(0, (PastCluster.TimeOf(effect.Items[1].Number), new(name, command)));
+                }
+                if (named.Count > VersionsMax)
+                {
+                    throw new ProxyUnreachableException($"the keys were named in more than {VersionsMax} versions", "give a later --from");
+                }
+                if (page.Items[2].Number == 0 || page.Items[3].Items.Count == 0) { return page.Items[0].Number; }
+                place = page.Items[3].Items[0].Items[3].Number;
+            }
+        }
+
+        private async Task<bool> IsTrueAsync(long version)
+        {
+            double total = 0;
+            foreach ((string address, byte[][] keys) in parts)
+            {
+                string[] asked = ["DPR.ASOF", "VERSION", PastCluster.Text(version), "EVAL_RO", script, PastCluster.Text(keys.Length)];
+                byte[][] words = [.. asked.Select(Encoding.UTF8.GetBytes), .. keys];
+                ProxyReply reply = await past.AskAtAsync(address, words).ConfigureAwait(false);
+                if (sum is null && !reply.IsNull) { return true; }
+                if (sum is null || reply.IsNull) { continue; }
+                if (!double.TryParse(reply.Text, CultureInfo.InvariantCulture, out double number))
+                {
+                    throw new ProxyUnreachableException($"at version {version} the expression gives \"{reply.Text}\", which is no number",
+                        "with --sum it has to give a number at each shard");
+                }
+                total += number;
+            }
+            return sum?.Invoke(total) ?? false;
+        }
+    }
+}
