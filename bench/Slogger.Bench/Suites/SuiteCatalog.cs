@@ -79,6 +79,9 @@ internal static class SuiteCatalog
             case "reduce":
                 new Reduction.ReductionSuite(options, results).Run();
                 break;
+            case "past":
+                new Past.PastSuite(options, results).Run();
+                break;
             case "restore":
                 new RestoreSuite(options, results).Run();
                 break;

@@ -18,7 +18,7 @@ internal sealed record FoundEffect(string Key, IReadOnlyList<string> Command);
 /// <param name="Before">The last version at which the condition was not true; null: none is kept.</param>
 /// <param name="At">The first at which it was; null: none.</param>
 /// <param name="Asked">How many versions were asked.</param>
-/// <param name="Commands">What was done to the keys in that version, by key.</param>
+/// <param name="Commands">What was done to the keys in between.</param>
 internal sealed record FindReport(PastInstant? Before, PastInstant? At, int Asked, IReadOnlyList<FoundEffect> Commands) : Report
 {
     protected override JsonTypeInfo Shape => PastReportJson.Default.FindReport;
@@ -144,20 +144,35 @@ internal static class FindCommand
                 asked++;
                 if (await IsTrueAsync(begin.Value).ConfigureAwait(false)) { return new(null, before, asked, []); }
             }
+            // All shards have closed it by themselves.
+            if (named.Count > 0) { named.TryAdd(end.Version, []); }
+            List<FoundEffect> since = [];
             foreach ((long version, List<(DateTimeOffset Time, FoundEffect Effect)> effects) in named.Where(n => n.Key > first))
             {
+                since.AddRange(effects.Select(e => e.Effect));
+                if (!await IsCommonAsync(version).ConfigureAwait(false)) { continue; }
                 asked++;
-                var here = new PastInstant(version, effects[0].Time);
-                if (await IsTrueAsync(version).ConfigureAwait(false))
-                {
-                    return new(before, here, asked, [.. effects.Select(e => e.Effect)]);
-                }
+                var here = new PastInstant(version, effects.Count > 0 ? effects[0].Time : end.Time);
+                if (await IsTrueAsync(version).ConfigureAwait(false)) { return new(before, here, asked, since); }
                 before = here;
+                since.Clear();
                 if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
                 toldAt = Environment.TickCount64;
                 await progress.WriteLineAsync($"{asked} of {named.Count} versions, now at {PastText.Of(here.Time)}").ConfigureAwait(false);
             }
             return new(before, null, asked, []);
+        }
+
+        // Of several shards only what all of them have closed by themselves is a state that there was: if one has closed it together with
+        // later ones, it has less of it than the others.
+        private async Task<bool> IsCommonAsync(long version)
+        {
+            foreach ((string address, _) in parts.Count == 1 ? [] : parts)
+            {
+                ProxyReply there = await past.AskAtAsync(address, "DPR.ASOF", "VERSION", PastCluster.Text(version)).ConfigureAwait(false);
+                if (there.Items[1].Number != version) { return false; }
+            }
+            return true;
         }
 
         private async Task<DateTimeOffset> TimeAtAsync(long version) =>

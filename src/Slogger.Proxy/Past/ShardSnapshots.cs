@@ -195,6 +195,8 @@ internal sealed class ShardSnapshots : IPastSnapshots
         {
             throw new PastException($"the redis-server that loads it does not start: {failed.Message}");
         }
+        // Clients come first.
+        server.LowerPriority();
         await using RedisConnection control = await RedisConnection.ConnectAsync(server.Endpoint, SaveMax, job.Stop).ConfigureAwait(false);
         using var history = new LogHistory(_log);
         var plan = new FeedPlan { BaseFile = _checkpoints.PathOf(job.Base), BaseOffset = job.Base.Offset, TargetOffset = job.End.Offset,

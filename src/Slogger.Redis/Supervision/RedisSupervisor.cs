@@ -112,6 +112,20 @@ public sealed class RedisSupervisor : IAsyncDisposable
         await Exited.WaitAsync(cancellation).ConfigureAwait(false);
     }
 
+    /// <summary>Has it take turns behind all others, as far as the system allows: for work that nobody waits for.</summary>
+    public void LowerPriority()
+    {
+        try
+        {
+            using Process redis = Process.GetProcessById(ProcessId);
+            redis.PriorityClass = ProcessPriorityClass.Idle;
+        }
+        catch (Exception e) when (e is ArgumentException or InvalidOperationException or Win32Exception)
+        {
+            // It has ended, which is seen elsewhere; or it stays as it is.
+        }
+    }
+
     /// <summary>Ends, by SIGKILL, what a process before this one has left running in the directory, also one that was about to start;
     /// nothing is started, and nobody else's is touched. Returns when it has ended.</summary>
     public async Task EndLeftBehindAsync(CancellationToken cancellation = default)

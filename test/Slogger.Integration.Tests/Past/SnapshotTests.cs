@@ -1,4 +1,4 @@
-// slogger snapshot and slogger load: what is in the files is what the shards held, a plain redis-server loads them, and another cluster, too.
+// slogger snapshot and slogger load: the files hold what the shards held. A plain redis-server loads them, and another cluster, too.
 using System.Globalization;
 using System.Text.Json;
 using Slogger.Integration.Tests.Chaos;
