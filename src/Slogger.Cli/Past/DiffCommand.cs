@@ -41,6 +41,11 @@ internal static class DiffCommand
     private static async Task<Report> CompareAsync(PastCluster past, string[] from, string[] to, byte[] prefix, bool hasValues)
     {
         PastInstant begin = await past.FindAsync(from).ConfigureAwait(false), end = await past.FindAsync(to).ConfigureAwait(false);
+        if (begin.Version > end.Version)
+        {
+            throw new ProxyUnreachableException($"--from is behind --to: version {begin.Version} came after version {end.Version}",
+                "name the earlier instant by --from");
+        }
         List<byte[]> named = [];
         foreach (string address in await past.Shards.AddressesAsync().ConfigureAwait(false))
         {

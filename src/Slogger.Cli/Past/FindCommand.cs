@@ -78,7 +78,7 @@ internal static class FindCommand
         CommandResult result = await PastArguments.RunAsync(texts, host, errors, async past =>
         {
             byte[][] names = [.. keys.Distinct().Select(k => Encoding.UTF8.GetBytes(k))];
-            var search = new Search(past, await PartsAsync(past, names).ConfigureAwait(false), ScriptOf(when!), sum, progress);
+            var search = new Search(past, await PartsAsync(past, names).ConfigureAwait(false), when!, sum, progress);
             FindReport report = await search.RunAsync(from, to!).ConfigureAwait(false);
             isFound = report.At is not null;
             return report;
@@ -99,10 +99,14 @@ internal static class FindCommand
         return null;
     }
 
-    // A number as text: as a reply of a script it would lose its fraction.
-    private static string ScriptOf(string when) =>
-        $"local v = (function() {(when.Contains("return", StringComparison.Ordinal) ? when : $"return ({when})")} end)() "
-        + "if v == nil or v == false then return false elseif v == true then return '1' else return tostring(v) end";
+    // The condition is an expression, or else a chunk. A number is told as text: as a reply of a script it would lose its fraction.
+    private const string Script = """
+        local f, e = loadstring('return (\n' .. ARGV[1] .. '\n)')
+        if not f then f, e = loadstring(ARGV[1]) end
+        if not f then return redis.error_reply('ERR it is no Lua: ' .. e) end
+        local v = f()
+        if v == nil or v == false then return false elseif v == true then return '1' else return tostring(v) end
+        """;
 
     // The keys by the shard that has them.
     private static async Task<List<(string Address, byte[][] Keys)>> PartsAsync(PastCluster past, byte[][] keys)
@@ -119,48 +123,58 @@ internal static class FindCommand
     }
 
     // The versions in which the keys were named, and the condition at each.
-    private sealed class Search(PastCluster past, List<(string Address, byte[][] Keys)> parts, string script, Func<double, bool>? sum,
+    private sealed class Search(PastCluster past, List<(string Address, byte[][] Keys)> parts, string when, Func<double, bool>? sum,
         TextWriter progress)
     {
+        private int _asked;
+
         public async Task<FindReport> RunAsync(string[]? from, string[] to)
         {
             PastInstant end = await past.FindAsync(to).ConfigureAwait(false);
-            long? begin = from is null ? null : (await past.FindAsync(from).ConfigureAwait(false)).Version;
-            SortedDictionary<long, List<(DateTimeOffset Time, FoundEffect Effect)>> named = [];
+            PastInstant? before = from is null ? null : await past.FindAsync(from).ConfigureAwait(false);
+            SortedDictionary<long, DateTimeOffset> named = [];
             long first = long.MinValue;
             foreach ((string address, byte[][] keys) in parts)
             {
                 foreach (byte[] key in keys)
                 {
-                    first = Math.Max(first, await AddAsync(named, address, key, begin, end.Version).ConfigureAwait(false));
+                    first = Math.Max(first, await AddAsync(named, address, key, before?.Version, end.Version).ConfigureAwait(false));
                 }
             }
-            PastInstant? before = null;
-            int asked = 0;
-            long toldAt = Environment.TickCount64;
-            if (begin is not null)
-            {
-                before = new(begin.Value, await TimeAtAsync(begin.Value).ConfigureAwait(false));
-                asked++;
-                if (await IsTrueAsync(begin.Value).ConfigureAwait(false)) { return new(null, before, asked, []); }
-            }
+            // What was before is to be known.
+            before ??= await BeginningAsync(first).ConfigureAwait(false);
+            if (before is { } begin && await IsTrueAsync(begin.Version).ConfigureAwait(false)) { return new(null, begin, _asked, []); }
             // All shards have closed it by themselves.
-            if (named.Count > 0) { named.TryAdd(end.Version, []); }
-            List<FoundEffect> since = [];
-            foreach ((long version, List<(DateTimeOffset Time, FoundEffect Effect)> effects) in named.Where(n => n.Key > first))
+            if (named.Count > 0) { named.TryAdd(end.Version, end.Time); }
+            long toldAt = Environment.TickCount64;
+            foreach ((long version, DateTimeOffset time) in named.Where(n => n.Key > first))
             {
-                since.AddRange(effects.Select(e => e.Effect));
                 if (!await IsCommonAsync(version).ConfigureAwait(false)) { continue; }
-                asked++;
-                var here = new PastInstant(version, effects.Count > 0 ? effects[0].Time : end.Time);
-                if (await IsTrueAsync(version).ConfigureAwait(false)) { return new(before, here, asked, since); }
+                var here = new PastInstant(version, time);
+                if (await IsTrueAsync(version).ConfigureAwait(false))
+                {
+                    return new(before, here, _asked, await CommandsAsync(before?.Version ?? first, version).ConfigureAwait(false));
+                }
                 before = here;
-                since.Clear();
                 if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
                 toldAt = Environment.TickCount64;
-                await progress.WriteLineAsync($"{asked} of {named.Count} versions, now at {PastText.Of(here.Time)}").ConfigureAwait(false);
+                await progress.WriteLineAsync($"{_asked} of {named.Count} versions, now at {PastText.Of(here.Time)}").ConfigureAwait(false);
             }
-            return new(before, null, asked, []);
+            return new(before, null, _asked, []);
+        }
+
+        // The first instant that all shards can show; null: of a history that is kept from its first write on there is none before that.
+        private async Task<PastInstant?> BeginningAsync(long first)
+        {
+            try
+            {
+                PastInstant found = await past.FindAsync(["VERSION", PastCluster.Text(first)]).ConfigureAwait(false);
+                return found.Version == first ? found : null;
+            }
+            catch (ProxyUnreachableException)
+            {
+                return null;
+            }
         }
 
         // Of several shards only what all of them have closed by themselves is a state that there was: if one has closed it together with
@@ -175,45 +189,14 @@ internal static class FindCommand
             return true;
         }
 
-        private async Task<DateTimeOffset> TimeAtAsync(long version) =>
-            (await past.FindThereAsync(["VERSION", PastCluster.Text(version)]).ConfigureAwait(false)).Time;
-
-        // From the newest on, page by page. Returns the version behind which all is known.
-        private async Task<long> AddAsync(SortedDictionary<long, List<(DateTimeOffset, FoundEffect)>> named, string address, byte[] key,
-            long? begin, long end)
-        {
-            string name = Encoding.UTF8.GetString(key);
-            long? place = null;
-            while (true)
-            {
-                string[] options = ["TO", PastCluster.Text(end), "COUNT", PastCluster.Text(PageMax),
-                    .. begin is { } b ? (string[])["FROM", PastCluster.Text(b)] : [],
-                    .. place is { } p ? (string[])["BEFORE", PastCluster.Text(p)] : []];
-                byte[][] words = ["DPR.HISTORY"u8.ToArray(), key, .. options.Select(Encoding.ASCII.GetBytes)];
-                ProxyReply page = await past.AskAtAsync(address, words).ConfigureAwait(false);
-                foreach (ProxyReply effect in page.Items[3].Items.Reverse())
-                {
-                    long version = effect.Items[0].Number;
-                    if (!named.TryGetValue(version, out List<(DateTimeOffset, FoundEffect)>? there)) { named[version] = there = []; }
-                    string[] command = [.. effect.Items[4].Items.Select(a => a.Text)];
-                    there.Insert(0, (PastCluster.TimeOf(effect.Items[1].Number), new(name, command)));
-                }
-                if (named.Count > VersionsMax)
-                {
-                    throw new ProxyUnreachableException($"the keys were named in more than {VersionsMax} versions", "give a later --from");
-                }
-                if (page.Items[2].Number == 0 || page.Items[3].Items.Count == 0) { return page.Items[0].Number; }
-                place = page.Items[3].Items[0].Items[3].Number;
-            }
-        }
-
         private async Task<bool> IsTrueAsync(long version)
         {
+            _asked++;
             double total = 0;
             foreach ((string address, byte[][] keys) in parts)
             {
-                string[] asked = ["DPR.ASOF", "VERSION", PastCluster.Text(version), "EVAL_RO", script, PastCluster.Text(keys.Length)];
-                byte[][] words = [.. asked.Select(Encoding.UTF8.GetBytes), .. keys];
+                string[] asked = ["DPR.ASOF", "VERSION", PastCluster.Text(version), "EVAL_RO", Script, PastCluster.Text(keys.Length)];
+                byte[][] words = [.. asked.Select(Encoding.UTF8.GetBytes), .. keys, Encoding.UTF8.GetBytes(when)];
                 ProxyReply reply = await past.AskAtAsync(address, words).ConfigureAwait(false);
                 if (sum is null && !reply.IsNull) { return true; }
                 if (sum is null || reply.IsNull) { continue; }
@@ -225,6 +208,59 @@ internal static class FindCommand
                 total += number;
             }
             return sum?.Invoke(total) ?? false;
+        }
+
+        // Returns the version behind which all is known.
+        private async Task<long> AddAsync(SortedDictionary<long, DateTimeOffset> named, string address, byte[] key, long? begin, long end)
+        {
+            long known = long.MinValue;
+            await foreach ((long version, DateTimeOffset time, _) in EffectsAsync(address, key, begin, end, v => known = v)
+                .ConfigureAwait(false))
+            {
+                named[version] = time;
+                if (named.Count > VersionsMax)
+                {
+                    throw new ProxyUnreachableException($"the keys were named in more than {VersionsMax} versions", "give a later --from");
+                }
+            }
+            return known;
+        }
+
+        private async Task<IReadOnlyList<FoundEffect>> CommandsAsync(long behind, long until)
+        {
+            List<FoundEffect> found = [];
+            foreach ((string address, byte[] key) in parts.SelectMany(p => p.Keys.Select(k => (p.Address, k))))
+            {
+                List<FoundEffect> newestFirst = [];
+                await foreach ((_, _, string[] command) in EffectsAsync(address, key, behind, until, _ => { }).ConfigureAwait(false))
+                {
+                    newestFirst.Add(new(Encoding.UTF8.GetString(key), command));
+                }
+                found.AddRange(Enumerable.Reverse(newestFirst));
+            }
+            return found;
+        }
+
+        // What was done to a key, from the newest on, page by page.
+        private async IAsyncEnumerable<(long Version, DateTimeOffset Time, string[] Command)> EffectsAsync(string address, byte[] key,
+            long? begin, long end, Action<long> isKnownBehind)
+        {
+            for (long? place = null; ;)
+            {
+                string[] options = ["TO", PastCluster.Text(end), "COUNT", PastCluster.Text(PageMax),
+                    .. begin is { } b ? (string[])["FROM", PastCluster.Text(b)] : [],
+                    .. place is { } p ? (string[])["BEFORE", PastCluster.Text(p)] : []];
+                byte[][] words = ["DPR.HISTORY"u8.ToArray(), key, .. options.Select(Encoding.ASCII.GetBytes)];
+                ProxyReply page = await past.AskAtAsync(address, words).ConfigureAwait(false);
+                isKnownBehind(page.Items[0].Number);
+                foreach (ProxyReply effect in page.Items[3].Items.Reverse())
+                {
+                    yield return (effect.Items[0].Number, PastCluster.TimeOf(effect.Items[1].Number),
+                        [.. effect.Items[4].Items.Select(a => a.Text)]);
+                }
+                if (page.Items[2].Number == 0 || page.Items[3].Items.Count == 0) { yield break; }
+                place = page.Items[3].Items[0].Items[3].Number;
+            }
         }
     }
 }

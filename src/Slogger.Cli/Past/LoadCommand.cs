@@ -53,7 +53,7 @@ internal static class LoadCommand
         ProxyAccess? access = ProxyAccess.Read(texts, texts.One("address", errors), errors);
         if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
         if (access!.Find(host) is { } failure) { return failure; }
-        bool asJson = texts.Values.ContainsKey(Report.Option);
+        bool asJson = texts.Values.ContainsKey(Report.Option), hasBegun = false;
         try
         {
             SnapshotManifest snapshot = SnapshotManifest.Read(from!);
@@ -66,6 +66,7 @@ internal static class LoadCommand
             }
             await using SnapshotLoader loader = await SnapshotLoader.OpenAsync(access, ExpiryOf(expiries, snapshot),
                 Report.Progress(host, asJson)).ConfigureAwait(false);
+            hasBegun = true;
             foreach (SnapshotShard shard in snapshot.Shards)
             {
                 await loader.LoadAsync(Path.Combine(from!, shard.File), shard.Keys).ConfigureAwait(false);
@@ -80,8 +81,8 @@ internal static class LoadCommand
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException or RedisException)
         {
-            return CommandResult.Failed(e.Message, "what was loaded until then is there: empty the cluster (FLUSHALL at each shard) "
-                + "before you load again");
+            return CommandResult.Failed(e.Message, !hasBegun ? "nothing was loaded"
+                : "what was loaded until then is there: empty the cluster (FLUSHALL at each shard) before you load again");
         }
     }
 

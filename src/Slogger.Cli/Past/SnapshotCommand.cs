@@ -17,6 +17,7 @@ internal static class SnapshotCommand
     private const string What = "The snapshot", Command = "DPR.SNAPSHOT", Unfinished = ".unfinished";
     private const int PartBytes = 1 << 20, ParallelMax = 1024;
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(100), ToldEvery = TimeSpan.FromSeconds(2);
+    private static readonly TimeSpan HeldFor = TimeSpan.FromSeconds(20);
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
@@ -83,12 +84,37 @@ internal static class SnapshotCommand
         try
         {
             using SemaphoreSlim turns = new(parallel);
-            SnapshotShard[] shards = await Task.WhenAll(parts.Select(async part =>
+            using CancellationTokenSource failed = new();
+            List<Task<SnapshotShard>> taking = [.. parts.Select(async part =>
             {
-                await turns.WaitAsync().ConfigureAwait(false);
-                try { return await part.TakeAsync(at.Version, unfinished).ConfigureAwait(false); }
-                finally { turns.Release(); }
-            })).ConfigureAwait(false);
+                while (!await turns.WaitAsync(HeldFor, failed.Token).ConfigureAwait(false))
+                {
+                    await part.HoldAsync(at.Version).ConfigureAwait(false);
+                }
+                try
+                {
+                    return await part.TakeAsync(at.Version, unfinished, failed.Token).ConfigureAwait(false);
+                }
+                catch
+                {
+                    await failed.CancelAsync().ConfigureAwait(false);
+                    throw;
+                }
+                finally
+                {
+                    turns.Release();
+                }
+            })];
+            // The first failure, and not what it has called off.
+            await foreach (Task<SnapshotShard> ended in Task.WhenEach(taking).ConfigureAwait(false))
+            {
+                if (ended.IsFaulted)
+                {
+                    await ((Task)Task.WhenAll(taking)).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+                    await ended.ConfigureAwait(false);
+                }
+            }
+            SnapshotShard[] shards = [.. taking.Select(t => t.Result)];
             if (parts.Select(p => p.WorldLine).Distinct().Count() > 1)
             {
                 throw new ProxyUnreachableException("a recovery came between the shards' snapshots", "take it again");
@@ -113,7 +139,10 @@ internal static class SnapshotCommand
 
         public long WorldLine { get; private set; }
 
-        public async Task<SnapshotShard> TakeAsync(long version, string directory)
+        // What the shard has of it stays for another minute.
+        public Task HoldAsync(long version) => CallAsync("DPR.ASOF", "VERSION", Text(version));
+
+        public async Task<SnapshotShard> TakeAsync(long version, string directory, CancellationToken failed)
         {
             ProxyReply begun = await AskAsync("BEGIN", "VERSION", Text(version)).ConfigureAwait(false);
             (string name, WorldLine) = (begun.Items[0].Text, begun.Items[1].Number);
@@ -124,10 +153,10 @@ internal static class SnapshotCommand
                     throw new ProxyUnreachableException($"{address}: version {version} has just been undone by a recovery",
                         "take it again");
                 }
-                ProxyReply state = await ReadyAsync(name).ConfigureAwait(false);
+                ProxyReply state = await ReadyAsync(name, failed).ConfigureAwait(false);
                 long bytes = state.Items[3].Number;
                 string file = string.Create(CultureInfo.InvariantCulture, $"shard-{shard}.rdb"), path = Path.Combine(directory, file);
-                await FetchAsync(name, path, bytes).ConfigureAwait(false);
+                await FetchAsync(name, path, bytes, failed).ConfigureAwait(false);
                 return RdbFile.Verify(path) == RdbIntegrity.Good ? new(shard, file, bytes, state.Items[4].Number)
                     : throw new IOException($"the file of shard {shard} has not come whole: its checksum does not fit");
             }
@@ -138,9 +167,9 @@ internal static class SnapshotCommand
             }
         }
 
-        private async Task<ProxyReply> ReadyAsync(string name)
+        private async Task<ProxyReply> ReadyAsync(string name, CancellationToken failed)
         {
-            for (long toldAt = Environment.TickCount64; ; await Task.Delay(Pause).ConfigureAwait(false))
+            for (long toldAt = Environment.TickCount64; ; await Task.Delay(Pause, failed).ConfigureAwait(false))
             {
                 ProxyReply state = await AskAsync("STATE", name).ConfigureAwait(false);
                 if (state.Items[0].Text == "ready") { return state; }
@@ -150,14 +179,14 @@ internal static class SnapshotCommand
             }
         }
 
-        private async Task FetchAsync(string name, string path, long bytes)
+        private async Task FetchAsync(string name, string path, long bytes, CancellationToken failed)
         {
             await using FileStream file = File.Create(path);
             for (long at = 0, toldAt = Environment.TickCount64; at < bytes;)
             {
                 byte[] part = (await AskAsync("READ", name, Text(at), Text(PartBytes)).ConfigureAwait(false)).Bytes;
                 if (part.Length == 0) { throw new IOException($"the file of shard {shard} ends after {at} of {bytes} bytes"); }
-                await file.WriteAsync(part).ConfigureAwait(false);
+                await file.WriteAsync(part, failed).ConfigureAwait(false);
                 at += part.Length;
                 if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
                 toldAt = Environment.TickCount64;
@@ -166,9 +195,11 @@ internal static class SnapshotCommand
             file.Flush(flushToDisk: true);
         }
 
-        private async Task<ProxyReply> AskAsync(params string[] words)
+        private Task<ProxyReply> AskAsync(params string[] words) => CallAsync([Command, .. words]);
+
+        private async Task<ProxyReply> CallAsync(params string[] words)
         {
-            ProxyReply reply = await proxy.CallAsync([Command, .. words]).ConfigureAwait(false);
+            ProxyReply reply = await proxy.CallAsync(words).ConfigureAwait(false);
             return reply.IsError ? throw PastCluster.Refused(reply, $"{address}: ") : reply;
         }
 

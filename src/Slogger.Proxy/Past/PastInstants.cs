@@ -42,10 +42,23 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>The offset from which the log is needed here; <see cref="long.MaxValue"/>: nobody looks.</summary>
     public long HeldFrom => _holds.Lowest(Environment.TickCount64);
 
+    /// <summary>Finds out how far back the past goes now, for <see cref="Status"/>. The control task.</summary>
+    public void Keep()
+    {
+        try
+        {
+            _window.Find();
+        }
+        catch (Exception e) when (e is LogException or IOException)
+        {
+            // Whoever reads the past there is told.
+        }
+    }
+
     /// <summary>What DPR.INFO tells.</summary>
     public IEnumerable<(string Name, long Value)> Status()
     {
-        Boundary? from = Kept();
+        Boundary? from = _window.Last;
         yield return ("past_from_version", from?.Version.Number ?? 0);
         yield return ("past_from_unix_ms", from is { } oldest ? TimeUsOf(oldest) / 1000 : 0);
         yield return ("retention_s", (long)retention.TotalSeconds);
@@ -109,15 +122,11 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public Boundary Beginning()
     {
         if (log.IsEmpty || checkpoints.Oldest(log) is not { } oldest) { throw new PastException("nothing is kept yet"); }
-        long from = Math.Max(oldest.Offset, log.ContiguousFrom(0));
-        foreach (Boundary first in log.Boundaries)
-        {
-            if (first.Offset < from) { continue; }
-            StreamOrigin origin = log.Origin;
-            return origin.Offset < oldest.Offset || log.HasGap(origin.Offset, first.Offset) ? first
-                : new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
-        }
-        throw new PastException("nothing is kept yet");
+        Boundary first = _window.FirstAtOrAbove(Math.Max(oldest.Offset, log.ContiguousFrom(0)))
+            ?? throw new PastException("nothing is kept yet");
+        StreamOrigin origin = log.Origin;
+        return origin.Offset < oldest.Offset || log.HasGap(origin.Offset, first.Offset) ? first
+            : new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
     }
 
     private VersionNumber ClosedAt(long timeUs, long nowUs)
@@ -132,26 +141,13 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             : throw new PastException($"{TextOf(timeUs)} is before the cluster began: that was {TextOf(grid.Stretches[0].StartUs)}");
     }
 
-    private string WhatIsKept(VersionNumber version) => _window.From switch
+    private string WhatIsKept(VersionNumber version) => _window.Find() switch
     {
         null => "nothing is kept yet",
         { } from when from.Version <= version => "writes that no log has lie between it and the checkpoint below",
         { } from => string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {from.Version}, of "
             + $"{TimeOf(from.Version)} (--retention and --log-budget decide how far)"),
     };
-
-    // Null also if it cannot be told now.
-    private Boundary? Kept()
-    {
-        try
-        {
-            return _window.From;
-        }
-        catch (Exception e) when (e is LogException or IOException)
-        {
-            return null;
-        }
-    }
 
     /// <summary>When a version ended, in microseconds since the Unix epoch: at all shards at the same time of the grid.</summary>
     public long TimeUsOf(in Boundary end) => Grid().StartOf(end.Version.Next);
@@ -162,6 +158,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         DateTimeOffset.FromUnixTimeMilliseconds(timeUs / 1000).UtcDateTime.ToString(
             "yyyy-MM-ddTHH:mm:ss.fffZ", CultureInfo.InvariantCulture);
 
-    private static long UsOf(long milliseconds) => milliseconds <= long.MaxValue / 2000 ? milliseconds * 1000
+    // Up to the year 9999.
+    private static long UsOf(long milliseconds) => milliseconds <= 253_402_300_799_999 ? milliseconds * 1000
         : throw new PastException("a time is in milliseconds since 1970");
 }

@@ -62,6 +62,9 @@ internal sealed class ShardPast : IPastReads
     /// <summary>The live store, which knows who may read what.</summary>
     public required Func<RedisEndpoint> Live { get; init; }
 
+    /// <summary>The offset from which snapshots need the log; <see cref="long.MaxValue"/>: none is made.</summary>
+    public long HeldFrom => _snapshots.HeldFrom;
+
     /// <inheritdoc />
     public IPastSnapshots Snapshots => _snapshots;
 
@@ -89,8 +92,17 @@ internal sealed class ShardPast : IPastReads
             // Its directory is the server's, which closes it to other users.
             Lens lens = await LensAsync(_server).ConfigureAwait(false);
             PastState state = StateAt(version, _server.Directory);
-            IReadOnlyList<string>? scriptRules = !read.IsScript ? null
-                : await rights.CommandRulesAsync(read.User, _ending.Token).ConfigureAwait(false);
+            IReadOnlyList<string>? scriptRules = null;
+            if (read.IsScript)
+            {
+                // What it may run does not say by which right it may have the keys.
+                StoreKey[] keys = [.. read.Keys.Select(k => new StoreKey(read.Database, k))];
+                if ((await rights.UnreadableAsync(read.User, keys, _ending.Token).ConfigureAwait(false)).Count > 0)
+                {
+                    return PastAnswer.Error($"NOPERM a script of the past needs the right to DUMP its keys, and {read.User} may not");
+                }
+                scriptRules = await rights.CommandRulesAsync(read.User, _ending.Token).ConfigureAwait(false);
+            }
             return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, scriptRules, _ending.Token)
                 .ConfigureAwait(false);
         }
@@ -205,7 +217,10 @@ internal sealed class ShardPast : IPastReads
     {
         ObjectDisposedException.ThrowIf(_isEnded, this);
         if (_lens is { IsUsable: true } lens && _supervisor is { HasEnded: false }) { return lens; }
+        bool isStuck = _lens is { IsUsable: false };
         await CloseLensAsync().ConfigureAwait(false);
+        // It may be busy with what was given up, for ever.
+        if (isStuck) { await CloseServerAsync().ConfigureAwait(false); }
         _supervisor ??= new RedisSupervisor(how);
         if (await _supervisor.StartOrAdoptAsync(_ending.Token).ConfigureAwait(false) is SupervisedStart.Failed failed)
         {
@@ -227,6 +242,11 @@ internal sealed class ShardPast : IPastReads
         _rights = null;
         _base?.Dispose();
         _base = null;
+        await CloseServerAsync().ConfigureAwait(false);
+    }
+
+    private async Task CloseServerAsync()
+    {
         if (_supervisor is not { } supervisor) { return; }
         _supervisor = null;
         await using (supervisor) { await ScratchServer.EndAsync(supervisor, _server!).ConfigureAwait(false); }

@@ -38,13 +38,26 @@ internal sealed class ShardSnapshots : IPastSnapshots
     private readonly CancellationTokenSource _ending = new();
     private readonly Lock _gate = new();
     private readonly Dictionary<string, Job> _jobs = [];
-    private bool _isCleared;            // of what a process before has left behind; under the turn
+    private Task _dropped = Task.CompletedTask;
+    private volatile bool _isCleared;   // of what a process before has left behind
 
     public ShardSnapshots(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants)
     {
         (_log, _checkpoints, _instants) = (log, checkpoints, instants);
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
         _files = Path.Combine(options.DataDirectory, Files);
+    }
+
+    /// <summary>The offset from which those that are made need the log and a checkpoint; <see cref="long.MaxValue"/>: none is.</summary>
+    public long HeldFrom
+    {
+        get
+        {
+            lock (_gate)
+            {
+                return _jobs.Values.Where(j => !j.Work.IsCompleted).Select(j => j.Base.Offset).DefaultIfEmpty(long.MaxValue).Min();
+            }
+        }
     }
 
     /// <summary>The live store, which knows who may have all data.</summary>
@@ -111,8 +124,12 @@ internal sealed class ShardSnapshots : IPastSnapshots
     public Task<byte[]> EndAsync(string name) => PastAnswer.OfAsync(async () =>
     {
         Job? job;
-        lock (_gate) { _jobs.Remove(name, out job); }
-        if (job is not null) { await DropAsync(job).ConfigureAwait(false); }
+        Task dropped = Task.CompletedTask;
+        lock (_gate)
+        {
+            if (_jobs.Remove(name, out job)) { _dropped = Task.WhenAll(_dropped, dropped = DropAsync(job)); }
+        }
+        await dropped.ConfigureAwait(false);
         return "+OK\r\n"u8.ToArray();
     });
 
@@ -129,9 +146,8 @@ internal sealed class ShardSnapshots : IPastSnapshots
                 _jobs.Remove(name);
                 silent.Add(job);
             }
-            foreach (Job job in _jobs.Values.Where(j => !j.Work.IsCompleted)) { _instants.Renew(job.Base.Offset); }
+            foreach (Job job in silent) { _dropped = Task.WhenAll(_dropped, DropAsync(job)); }
         }
-        foreach (Job job in silent) { _ = DropAsync(job); }
     }
 
     /// <summary>Ends all of it.</summary>
@@ -145,6 +161,10 @@ internal sealed class ShardSnapshots : IPastSnapshots
             _jobs.Clear();
         }
         foreach (Job job in all) { await DropAsync(job).ConfigureAwait(false); }
+        await _dropped.ConfigureAwait(false);
+        // What clears up may still be at it.
+        await _turn.WaitAsync().ConfigureAwait(false);
+        _turn.Release();
     }
 
     private Task<byte[]> OfJobAsync(string name, Func<Job, byte[]> answer) => PastAnswer.OfAsync(() => Task.Run(() =>
@@ -166,8 +186,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
             await _turn.WaitAsync(job.Stop).ConfigureAwait(false);
             try
             {
-                _isCleared = true;
-                await ScratchServer.EndLeftAsync(_server!, job.Stop).ConfigureAwait(false);
+                await ClearOnceAsync(job.Stop).ConfigureAwait(false);
                 await using var server = new RedisSupervisor(_server!);
                 try
                 {
@@ -183,9 +202,10 @@ internal sealed class ShardSnapshots : IPastSnapshots
                 _turn.Release();
             }
         }
-        catch (Exception e) when (PastAnswer.WhyOf(e) is not null)
+        catch (Exception e)
         {
-            job.Failure = PastAnswer.WhyOf(e);
+            // Whoever asks for the state is told, whatever it is.
+            job.Failure = PastAnswer.WhyOf(e) ?? e.ToString();
         }
     }
 
@@ -198,6 +218,8 @@ internal sealed class ShardSnapshots : IPastSnapshots
         // Clients come first.
         server.LowerPriority();
         await using RedisConnection control = await RedisConnection.ConnectAsync(server.Endpoint, SaveMax, job.Stop).ConfigureAwait(false);
+        // By now there may be a better one, and others may have gone.
+        job.Base = _checkpoints.Latest(_log, job.End.Offset) ?? throw new PastException("its checkpoint has been deleted meanwhile");
         using var history = new LogHistory(_log);
         var plan = new FeedPlan { BaseFile = _checkpoints.PathOf(job.Base), BaseOffset = job.Base.Offset, TargetOffset = job.End.Offset,
             History = history };
@@ -246,19 +268,25 @@ internal sealed class ShardSnapshots : IPastSnapshots
     {
         try
         {
-            if (_isCleared) { return; }
-            _isCleared = true;
-            if (_server is not null) { await ScratchServer.EndLeftAsync(_server, _ending.Token).ConfigureAwait(false); }
-            if (Directory.Exists(_files)) { Directory.Delete(_files, recursive: true); }
+            await ClearOnceAsync(_ending.Token).ConfigureAwait(false);
         }
         catch (Exception e) when (PastAnswer.WhyOf(e) is not null)
         {
-            // The next snapshot is made over what is left.
+            // It is tried again.
         }
         finally
         {
             _turn.Release();
         }
+    }
+
+    // Under the turn: no file of this process is there yet.
+    private async Task ClearOnceAsync(CancellationToken stop)
+    {
+        if (_isCleared) { return; }
+        if (_server is not null) { await ScratchServer.EndLeftAsync(_server, stop).ConfigureAwait(false); }
+        if (Directory.Exists(_files)) { Directory.Delete(_files, recursive: true); }
+        _isCleared = true;
     }
 
     private static async Task DropAsync(Job job)
@@ -282,7 +310,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         private long _lastUsed = Environment.TickCount64, _done;
 
         public Boundary End { get; } = end;
-        public Checkpoint Base { get; } = checkpoint;
+        public Checkpoint Base { get; set; } = checkpoint;
         public string Path { get; } = path;
         public CancellationToken Stop => _stop.Token;
         public Task Work { get; set; } = Task.CompletedTask;

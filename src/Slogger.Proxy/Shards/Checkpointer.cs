@@ -209,15 +209,16 @@ internal sealed class Checkpointer
         if (CutOffset is not { } cut) { return; }
         long every = _options.CheckpointEveryBytes, budget = _options.LogBudgetBytes;
         long byBudget = Math.Max(0, _log.EndOffset - (budget - every));
-        long byAge = Promised() is { } version ? _log.BoundaryAtOrBelow(version)?.Offset ?? 0 : 0;
+        long byAge = AgedOffset();
         // Who reads without an end does not fill the disk.
         long held = _log.EndOffset - _log.StartOffset > 2 * budget ? long.MaxValue : HeldFrom();
         long below = Math.Min(Math.Min(cut, held), Math.Max(byBudget, byAge));
         bool isShort = _options.Retention > TimeSpan.Zero && byBudget > byAge;
         if (isShort && !_isShort)
         {
-            _report.Warn($"shard {_options.Shard}: of the past less is kept than --retention {OptionText.FormatDuration(_options.Retention)}"
-                + $" promises, since the log reaches --log-budget {OptionText.FormatSize(budget)} before: raise that");
+            _report.Warn($"shard {_options.Shard}: of the past less is kept than --retention "
+                + $"{OptionText.FormatDuration(_options.Retention)} promises, since the log reaches --log-budget "
+                + $"{OptionText.FormatSize(budget)} before: raise that");
         }
         _isShort = isShort;
         if (_store.Prune(_log, KeptAtCut, below, every) is { } oldest)
@@ -227,6 +228,20 @@ internal sealed class Checkpointer
             {
                 if (needed > _log.StartOffset) { _log.TrimBefore(needed); }
             }
+        }
+    }
+
+    // Below it is what nobody was promised; 0: that cannot be told.
+    private long AgedOffset()
+    {
+        try
+        {
+            return Promised() is { } version ? _log.BoundaryAtOrBelow(version)?.Offset ?? 0 : 0;
+        }
+        catch (LogCorruptException e)
+        {
+            _report.Warn($"shard {_options.Shard}: nothing is deleted for its age, since the log cannot be read there: {e.Message}");
+            return 0;
         }
     }
 }

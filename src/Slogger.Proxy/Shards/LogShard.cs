@@ -127,7 +127,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             NeededFrom = () => Math.Min(IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
                 _lead?.NeededFrom ?? long.MaxValue),
             Promised = () => _instants?.Promised,
-            HeldFrom = () => _instants?.HeldFrom ?? long.MaxValue,
+            HeldFrom = () => Math.Min(_instants?.HeldFrom ?? long.MaxValue, _past?.HeldFrom ?? long.MaxValue),
         };
         _instants = new(_log, _checkpoints, _options.Retention)
         {
@@ -150,6 +150,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         if (_lead is null || _log.IsNextPrepared) { NoteIdentity(); }
         _checkpointer.CarryForward();
         await base.MaintainAsync(stop).ConfigureAwait(false);
+        _instants?.Keep();
         _past?.Keep();
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_isShippingDue) { BeginShipping(); }

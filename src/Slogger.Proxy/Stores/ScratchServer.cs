@@ -22,8 +22,7 @@ internal static class ScratchServer
     {
         if (!Directory.Exists(how.Directory)) { return; }
         await using var server = new RedisSupervisor(how);
-        // It may be running still; and what does not run is started, so that there is one thing to be ended.
-        await server.StartOrAdoptAsync(stop).ConfigureAwait(false);
+        stop.ThrowIfCancellationRequested();
         await EndAsync(server, how).ConfigureAwait(false);
     }
 
@@ -31,6 +30,8 @@ internal static class ScratchServer
     public static async Task EndAsync(RedisSupervisor server, RedisSupervisorOptions how)
     {
         await server.KillAsync(CancellationToken.None).ConfigureAwait(false);
+        // Also one that was about to start, which it does not know yet.
+        await server.EndLeftBehindAsync().ConfigureAwait(false);
         try
         {
             if (Directory.Exists(how.Directory)) { Directory.Delete(how.Directory, recursive: true); }

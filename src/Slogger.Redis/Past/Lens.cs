@@ -74,16 +74,7 @@ public sealed class Lens : IAsyncDisposable
         }
         if (scriptRules is not null)
         {
-            byte[] allowed = await RunAsync(database, protocol, LensScripts.Allow(scriptRules, keys), stop).ConfigureAwait(false);
-            if (allowed[0] == (byte)'-')
-            {
-                throw new PastException("the rights of this user cannot be had for a script: Redis answered "
-                    + Encoding.UTF8.GetString(allowed).TrimEnd());
-            }
-            IsUsable = false;
-            byte[] reply = await _scripts.RunAsync(database, protocol, words, stop).ConfigureAwait(false);
-            IsUsable = true;
-            return reply;
+            return await RunScriptAsync(database, protocol, words, keys, scriptRules, stop).ConfigureAwait(false);
         }
         return ExpiryCommand.Find(words) is { } expiry ? await expiry.AnswerAsync(this, database, words, state.TimeMs, stop)
             .ConfigureAwait(false) : await RunAsync(database, protocol, words, stop).ConfigureAwait(false);
@@ -94,6 +85,28 @@ public sealed class Lens : IAsyncDisposable
     {
         await _scripts.DisposeAsync().ConfigureAwait(false);
         await _connection.DisposeAsync().ConfigureAwait(false);
+    }
+
+    private async Task<byte[]> RunScriptAsync(int database, int protocol, IReadOnlyList<byte[]> words, IReadOnlyList<byte[]> keys,
+        IReadOnlyList<string> rules, CancellationToken stop)
+    {
+        IsUsable = false;
+        try
+        {
+            byte[] reply = await _scripts.RunAsync(async command =>
+            {
+                RedisBatch told = new RedisBatch().Add(command);
+                return (await _connection.RunOnWireAsync(told, stop).ConfigureAwait(false))[0];
+            }, database, protocol, rules, keys, words, stop).ConfigureAwait(false);
+            IsUsable = true;
+            return reply;
+        }
+        catch (PastException)
+        {
+            // All was answered.
+            IsUsable = true;
+            throw;
+        }
     }
 
     private async Task<byte[]> RunAsync(int database, int protocol, IReadOnlyList<byte[]> words, CancellationToken stop)

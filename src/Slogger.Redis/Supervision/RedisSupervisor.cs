@@ -119,8 +119,12 @@ public sealed class RedisSupervisor : IAsyncDisposable
         {
             using Process redis = Process.GetProcessById(ProcessId);
             redis.PriorityClass = ProcessPriorityClass.Idle;
+            // Where the system shares processors among sessions (sched_autogroup) the session's own priority counts; a daemon has one.
+            string group = string.Create(CultureInfo.InvariantCulture, $"/proc/{ProcessId}/autogroup");
+            if (File.Exists(group)) { File.WriteAllText(group, "19"); }
         }
-        catch (Exception e) when (e is ArgumentException or InvalidOperationException or Win32Exception)
+        catch (Exception e) when (e is ArgumentException or InvalidOperationException or Win32Exception or IOException
+            or UnauthorizedAccessException)
         {
             // It has ended, which is seen elsewhere; or it stays as it is.
         }

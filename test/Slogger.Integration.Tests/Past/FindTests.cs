@@ -80,8 +80,12 @@ public sealed class FindTests(ITestOutputHelper output)
         Assert.Equal(JsonValueKind.Null, found.GetProperty("before").ValueKind);
         Assert.Equal(from, Text(found.GetProperty("at").GetProperty("version").GetInt64()));
 
+        // The word alone makes it no chunk.
+        found = await FindAsync(cluster, 0, "--when", "redis.call('EXISTS', KEYS[1]) == 0 and 'returned' -- so", "--from", from, key);
+        Assert.Equal("RENAME", found.GetProperty("commands")[0].GetProperty("command")[0].GetString());
+
         await RefusedAsync(1, "was true at no version", "--when", $"{Balance} == 5", key);
-        await RefusedAsync(1, "Error compiling script", "--when", "this is no Lua", key);
+        await RefusedAsync(1, "it is no Lua", "--when", "this is no Lua", key);
         await RefusedAsync(1, "which is no number", "--when", "'text'", "--sum", "> 1", key);
         await RefusedAsync(2, "is no condition", "--when", Balance, "--sum", "about 5", key);
         await RefusedAsync(2, "no key is named", "--when", Balance);

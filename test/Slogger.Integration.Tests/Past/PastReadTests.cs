@@ -258,6 +258,22 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
         RespValue refused = await user.CallAsync([.. asked, "return redis.call('STRLEN', KEYS[1])", "1", "script:2"]);
         Assert.Contains("can't run this command", refused.Text);
         Assert.StartsWith("NOPERM", (await user.CallAsync([.. asked, "return 1", "1", "others"])).Text);
+        // In the database of whoever asks, whoever was before.
+        await admin.DoAsync("SELECT", "1");
+        await admin.DoAsync("SET", "script:2", "of another database");
+        Assert.Equal("of another database",
+            (await admin.DoAsync("DPR.ASOF", "AGO", "0", "EVAL_RO", "return redis.call('GET', KEYS[1])", "1", "script:2")).Text);
+        Assert.Equal("4", (await user.DoAsync([.. asked, "return redis.call('GET', KEYS[1])", "1", "script:2"])).Text);
+        refused = await admin.CallAsync([.. asked, "redis.call('SELECT', '0') return redis.call('GET', KEYS[1])", "1", "script:2"]);
+        Assert.Contains("can't run this command", refused.Text);
+        // One that never ends is given up with the redis-server that runs it.
+        const string key = "script:\u00e0", endless = "while true do end";
+        await admin.DoAsync("SELECT", "0");
+        await admin.DoAsync("SET", key, "letters");
+        await admin.SendAsync("DPR.ASOF", "AGO", "0", "EVAL_RO", endless, "1", key);
+        Assert.True((await admin.ReadAsync(s_limit)).IsError);
+        RespValue letters = await admin.DoAsync("DPR.ASOF", "AGO", "0", "EVAL_RO", "return redis.call('GET', KEYS[1])", "1", key);
+        Assert.Equal("letters", letters.Text);
     }
 
     [Fact]
