@@ -271,6 +271,9 @@ internal sealed unsafe partial class Client
     /// <summary>A handler's reply is awaited, and nothing goes on before.</summary>
     public bool AwaitsReply => _waiting == Waiting.Reply;
 
+    /// <summary>An answer about the past is awaited.</summary>
+    public bool AwaitsPast => _waiting == Waiting.Past;
+
     // ---- What handlers change ----
 
     /// <summary>The client's own connection has this name now.</summary>

@@ -96,7 +96,7 @@ internal sealed unsafe partial class Client
     public bool IsBatchReleased() => IsClosed || _waiting != Waiting.Batch || _batches!.IsReleased();
 
     /// <summary>Replies were looked at, and are yet to be given out.</summary>
-    public bool IsReplyPutOff => _waiting is Waiting.Reply or Waiting.Checkpoint or Waiting.Stream;
+    public bool IsReplyPutOff => _waiting is Waiting.Reply or Waiting.Checkpoint or Waiting.Past or Waiting.Stream;
 
     /// <summary>What the connection is in that a batch cannot be part of; null: nothing.</summary>
     public string? WhyNoBatch()

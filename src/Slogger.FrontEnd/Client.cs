@@ -55,6 +55,9 @@ internal enum Waiting : byte
     /// <summary>A checkpoint of what it has changed.</summary>
     Checkpoint,
 
+    /// <summary>An answer about the past, which comes from elsewhere: whatever becomes of its own connection to Redis.</summary>
+    Past,
+
     /// <summary>The version, or the world-line, that a batch needs.</summary>
     Batch,
 
@@ -325,8 +328,8 @@ internal sealed unsafe partial class Client : IChannelOwner
         switch (_waiting)
         {
             case Waiting.Drain when !IsDrained:
-            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch
-                or Waiting.Slot or Waiting.Held or Waiting.Facts or Waiting.Stream:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Past
+                or Waiting.Batch or Waiting.Slot or Waiting.Held or Waiting.Facts or Waiting.Stream:
                 return;
             case Waiting.Room when Shared is not null && _loop.Sharing.IsFull:
                 _loop.WaitFor(Waiting.Room, this);

@@ -129,10 +129,10 @@ internal static class PastCommand
     /// <summary>Asks for an answer in the background, and replies with it.</summary>
     public static bool Ask(Client client, Func<Task<byte[]>> ask) => CommitCommands.Probe(client, c =>
     {
-        c.Wait(Waiting.Reply);
+        c.Wait(Waiting.Past);
         Task.Run(ask).ContinueWith(asked => c.Loop.Post(() =>
         {
-            if (c.IsClosed || !c.AwaitsReply) { return; }
+            if (c.IsClosed || !c.AwaitsPast) { return; }
             if (asked.Exception?.InnerException is { } e) { c.Loop.Shard.Warn($"the past could not be read: {e}"); }
             c.Answer(asked.IsCompletedSuccessfully ? asked.Result : "-ERR SLOGGER unexpected: the proxy's log says more\r\n"u8);
         }), TaskScheduler.Default);
