@@ -138,15 +138,13 @@ internal sealed class ShardSnapshots : IPastSnapshots
     public void Keep()
     {
         if (!_isCleared && _turn.Wait(0)) { _ = Task.Run(ClearAsync); }
-        List<Job> silent = [];
         lock (_gate)
         {
             foreach ((string name, Job job) in _jobs.Where(j => j.Value.IsSilent).ToList())
             {
                 _jobs.Remove(name);
-                silent.Add(job);
+                _dropped = Task.WhenAll(_dropped, DropAsync(job));
             }
-            foreach (Job job in silent) { _dropped = Task.WhenAll(_dropped, DropAsync(job)); }
         }
     }
 

@@ -143,29 +143,29 @@ public sealed class Lens : IAsyncDisposable
         _keys.ExceptWith(plan.Keys);
         _database = -1;
         RedisBatch batch = new RedisBatch().Add(plan.Commands.Span, plan.Count);
-        foreach (byte[] reply in await ExchangeAsync(batch, stop).ConfigureAwait(false))
+        StoreKey[] ordered = [.. plan.Keys.Order()];
+        List<int> places = AddForEach(batch, "PEXPIRETIME"u8, ordered);
+        IReadOnlyList<byte[]> replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
+        foreach (byte[] reply in replies.Take(plan.Count).Where(r => r[0] == (byte)'-'))
         {
-            if (reply[0] != (byte)'-') { continue; }
             if (reply.AsSpan().StartsWith("-OOM"u8)) { return false; }
             throw new PastException($"the keys cannot be put as they were: Redis answered {Encoding.UTF8.GetString(reply).TrimEnd()}");
         }
-        await TakeOutExpiredAsync(plan.Keys, state.TimeMs, stop).ConfigureAwait(false);
+        StoreKey[] expired = [.. ordered.Where((_, i) => ExpiryIn(replies[places[i]]) is { } time && time <= state.TimeMs)];
+        if (expired.Length > 0)
+        {
+            batch.Clear();
+            AddForEach(batch, "UNLINK"u8, expired);
+            await ExchangeAsync(batch, stop).ConfigureAwait(false);
+        }
         _keys.UnionWith(plan.Keys);
         return true;
     }
 
-    private async Task TakeOutExpiredAsync(IReadOnlyCollection<StoreKey> keys, long timeMs, CancellationToken stop)
+    // Where the replies will be.
+    private List<int> AddForEach(RedisBatch batch, ReadOnlySpan<byte> command, StoreKey[] keys)
     {
-        StoreKey[] ordered = [.. keys.Order()];
-        List<byte[]> times = await ForEachAsync("PEXPIRETIME", ordered, stop).ConfigureAwait(false);
-        StoreKey[] expired = [.. ordered.Where((_, i) => ExpiryIn(times[i]) is { } time && time <= timeMs)];
-        if (expired.Length > 0) { await ForEachAsync("UNLINK", expired, stop).ConfigureAwait(false); }
-    }
-
-    private async Task<List<byte[]>> ForEachAsync(string command, StoreKey[] keys, CancellationToken stop)
-    {
-        var batch = new RedisBatch();
-        byte[] name = Encoding.ASCII.GetBytes(command);
+        byte[] name = command.ToArray();
         var places = new List<int>();
         foreach (StoreKey key in keys)
         {
@@ -173,8 +173,7 @@ public sealed class Lens : IAsyncDisposable
             places.Add(batch.Count);
             batch.Add(name, key.Name);
         }
-        IReadOnlyList<byte[]> replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
-        return [.. places.Select(i => replies[i])];
+        return places;
     }
 
     // When the key expired, or was to expire, as clients knew it; null: never, or there is no such key.
