@@ -29,16 +29,21 @@ internal sealed class ClusterConnections : IAsyncDisposable
     public static async Task<ClusterConnections> OpenAsync(ProxyAccess access, TimeSpan answerMax) =>
         new(access, answerMax, await ProxyConnection.OpenAsync(access, answerMax).ConfigureAwait(false));
 
-    /// <summary>The addresses of all shards that own slots; of a shard alone its own.</summary>
+    /// <summary>Which slots, or partitions, the shards own; of a shard alone there is one entry, with none.</summary>
     /// <exception cref="ProxyUnreachableException">It cannot be asked.</exception>
-    public async Task<IReadOnlyList<string>> AddressesAsync()
+    public async Task<IReadOnlyList<(int First, int Last, string Address)>> SlotsAsync()
     {
         ProxyReply slots = await First.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false);
         // A shard alone has no cluster.
-        string[] masters = slots.IsError ? []
-            : [.. slots.Items.Select(r => $"{r.Items[2].Items[0].Text}:{r.Items[2].Items[1].Text}").Distinct()];
-        return masters.Length > 0 ? masters : [FirstAddress];
+        return slots.IsError || slots.Items.Count == 0 ? [(0, -1, FirstAddress)]
+            : [.. slots.Items.Select(r => ((int)r.Items[0].Number, (int)r.Items[1].Number,
+                $"{r.Items[2].Items[0].Text}:{r.Items[2].Items[1].Text}"))];
     }
+
+    /// <summary>The addresses of all shards that own slots; of a shard alone its own.</summary>
+    /// <exception cref="ProxyUnreachableException">It cannot be asked.</exception>
+    public async Task<IReadOnlyList<string>> AddressesAsync() =>
+        [.. (await SlotsAsync().ConfigureAwait(false)).Select(s => s.Address).Distinct()];
 
     /// <summary>The connection to a proxy.</summary>
     /// <exception cref="ProxyUnreachableException">It cannot be reached.</exception>

@@ -25,8 +25,8 @@ internal sealed record FindReport(PastInstant? Before, PastInstant? At, int Aske
 
     public override void Print(AppHost host)
     {
-        if (Before is { } before) { host.Output.WriteLine($"not true: {PastText.Head(before.Version, before.Time)[2..]}"); }
-        if (At is { } at) { host.Output.WriteLine($"true:     {PastText.Head(at.Version, at.Time)[2..]}"); }
+        if (Before is { } before) { host.Output.WriteLine($"not true: {PastText.Of(before)}"); }
+        if (At is { } at) { host.Output.WriteLine($"true:     {PastText.Of(at)}"); }
         foreach (FoundEffect effect in Commands) { host.Output.WriteLine($"  {PastText.Of(effect.Command)}"); }
         host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# {Asked} versions were asked"));
     }
@@ -78,7 +78,7 @@ internal static class FindCommand
         CommandResult result = await PastArguments.RunAsync(texts, host, errors, async past =>
         {
             byte[][] names = [.. keys.Distinct().Select(k => Encoding.UTF8.GetBytes(k))];
-            var search = new Search(past, await PartsAsync(past, names).ConfigureAwait(false), when!, sum, progress);
+            var search = new Search(past, names, when!, sum, progress);
             FindReport report = await search.RunAsync(from, to!).ConfigureAwait(false);
             isFound = report.At is not null;
             return report;
@@ -108,24 +108,11 @@ internal static class FindCommand
         if v == nil or v == false then return false elseif v == true then return '1' else return tostring(v) end
         """;
 
-    // The keys by the shard that has them.
-    private static async Task<List<(string Address, byte[][] Keys)>> PartsAsync(PastCluster past, byte[][] keys)
-    {
-        Dictionary<string, List<byte[]>> parts = [];
-        foreach (byte[] key in keys)
-        {
-            // It is asked for the sake of where it is.
-            await past.AskAsync("DPR.HISTORY"u8.ToArray(), key, "COUNT"u8.ToArray(), "1"u8.ToArray()).ConfigureAwait(false);
-            if (!parts.TryGetValue(past.CurrentAddress, out List<byte[]>? there)) { parts[past.CurrentAddress] = there = []; }
-            there.Add(key);
-        }
-        return [.. parts.Select(p => (p.Key, p.Value.ToArray()))];
-    }
-
     // The versions in which the keys were named, and the condition at each.
-    private sealed class Search(PastCluster past, List<(string Address, byte[][] Keys)> parts, string when, Func<double, bool>? sum,
-        TextWriter progress)
+    private sealed class Search(PastCluster past, byte[][] keys, string when, Func<double, bool>? sum, TextWriter progress)
     {
+        // By the shard that has them.
+        private readonly Dictionary<string, List<byte[]>> _parts = [];
         private int _asked;
 
         public async Task<FindReport> RunAsync(string[]? from, string[] to)
@@ -134,12 +121,11 @@ internal static class FindCommand
             PastInstant? before = from is null ? null : await past.FindAsync(from).ConfigureAwait(false);
             SortedDictionary<long, DateTimeOffset> named = [];
             long first = long.MinValue;
-            foreach ((string address, byte[][] keys) in parts)
+            foreach (byte[] key in keys)
             {
-                foreach (byte[] key in keys)
-                {
-                    first = Math.Max(first, await AddAsync(named, address, key, before?.Version, end.Version).ConfigureAwait(false));
-                }
+                first = Math.Max(first, await AddAsync(named, key, before?.Version, end.Version).ConfigureAwait(false));
+                if (!_parts.TryGetValue(past.CurrentAddress, out List<byte[]>? there)) { _parts[past.CurrentAddress] = there = []; }
+                there.Add(key);
             }
             // What was before is to be known.
             before ??= await BeginningAsync(first).ConfigureAwait(false);
@@ -181,7 +167,7 @@ internal static class FindCommand
         // later ones, it has less of it than the others.
         private async Task<bool> IsCommonAsync(long version)
         {
-            foreach ((string address, _) in parts.Count == 1 ? [] : parts)
+            foreach (string address in _parts.Count == 1 ? [] : _parts.Keys.ToArray())
             {
                 ProxyReply there = await past.AskAtAsync(address, "DPR.ASOF", "VERSION", PastCluster.Text(version)).ConfigureAwait(false);
                 if (there.Items[1].Number != version) { return false; }
@@ -193,9 +179,9 @@ internal static class FindCommand
         {
             _asked++;
             double total = 0;
-            foreach ((string address, byte[][] keys) in parts)
+            foreach ((string address, List<byte[]> keys) in _parts)
             {
-                string[] asked = ["DPR.ASOF", "VERSION", PastCluster.Text(version), "EVAL_RO", Script, PastCluster.Text(keys.Length)];
+                string[] asked = ["DPR.ASOF", "VERSION", PastCluster.Text(version), "EVAL_RO", Script, PastCluster.Text(keys.Count)];
                 byte[][] words = [.. asked.Select(Encoding.UTF8.GetBytes), .. keys, Encoding.UTF8.GetBytes(when)];
                 ProxyReply reply = await past.AskAtAsync(address, words).ConfigureAwait(false);
                 if (sum is null && !reply.IsNull) { return true; }
@@ -211,10 +197,10 @@ internal static class FindCommand
         }
 
         // Returns the version behind which all is known.
-        private async Task<long> AddAsync(SortedDictionary<long, DateTimeOffset> named, string address, byte[] key, long? begin, long end)
+        private async Task<long> AddAsync(SortedDictionary<long, DateTimeOffset> named, byte[] key, long? begin, long end)
         {
             long known = long.MinValue;
-            await foreach ((long version, DateTimeOffset time, _) in EffectsAsync(address, key, begin, end, v => known = v)
+            await foreach ((long version, DateTimeOffset time, _) in EffectsAsync(key, begin, end, v => known = v)
                 .ConfigureAwait(false))
             {
                 named[version] = time;
@@ -229,10 +215,10 @@ internal static class FindCommand
         private async Task<IReadOnlyList<FoundEffect>> CommandsAsync(long behind, long until)
         {
             List<FoundEffect> found = [];
-            foreach ((string address, byte[] key) in parts.SelectMany(p => p.Keys.Select(k => (p.Address, k))))
+            foreach (byte[] key in keys)
             {
                 List<FoundEffect> newestFirst = [];
-                await foreach ((_, _, string[] command) in EffectsAsync(address, key, behind, until, _ => { }).ConfigureAwait(false))
+                await foreach ((_, _, string[] command) in EffectsAsync(key, behind, until, _ => { }).ConfigureAwait(false))
                 {
                     newestFirst.Add(new(Encoding.UTF8.GetString(key), command));
                 }
@@ -242,8 +228,8 @@ internal static class FindCommand
         }
 
         // What was done to a key, from the newest on, page by page.
-        private async IAsyncEnumerable<(long Version, DateTimeOffset Time, string[] Command)> EffectsAsync(string address, byte[] key,
-            long? begin, long end, Action<long> isKnownBehind)
+        private async IAsyncEnumerable<(long Version, DateTimeOffset Time, string[] Command)> EffectsAsync(byte[] key, long? begin,
+            long end, Action<long> isKnownBehind)
         {
             for (long? place = null; ;)
             {
@@ -251,7 +237,7 @@ internal static class FindCommand
                     .. begin is { } b ? (string[])["FROM", PastCluster.Text(b)] : [],
                     .. place is { } p ? (string[])["BEFORE", PastCluster.Text(p)] : []];
                 byte[][] words = ["DPR.HISTORY"u8.ToArray(), key, .. options.Select(Encoding.ASCII.GetBytes)];
-                ProxyReply page = await past.AskAtAsync(address, words).ConfigureAwait(false);
+                ProxyReply page = await past.AskAsync(words).ConfigureAwait(false);
                 isKnownBehind(page.Items[0].Number);
                 foreach (ProxyReply effect in page.Items[3].Items.Reverse())
                 {

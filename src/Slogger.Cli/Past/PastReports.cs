@@ -177,8 +177,10 @@ internal static class ReplyJson
 /// <summary>The same for people.</summary>
 internal static class PastText
 {
-    public static string Head(long version, DateTimeOffset time) =>
-        string.Create(CultureInfo.InvariantCulture, $"# version {version}, {Of(time)}");
+    public static string Head(long version, DateTimeOffset time) => $"# {Of(new PastInstant(version, time))}";
+
+    public static string Of(PastInstant instant) =>
+        string.Create(CultureInfo.InvariantCulture, $"version {instant.Version}, {Of(instant.Time)}");
 
     public static string Of(DateTimeOffset time) =>
         time.UtcDateTime.ToString("yyyy-MM-dd HH:mm:ss.fff 'UTC'", CultureInfo.InvariantCulture);

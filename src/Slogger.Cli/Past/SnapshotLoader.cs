@@ -43,11 +43,12 @@ internal sealed class SnapshotLoader : IAsyncDisposable
         var loader = new SnapshotLoader(cluster, expiry, progress);
         try
         {
-            foreach (string address in await cluster.AddressesAsync().ConfigureAwait(false))
+            IReadOnlyList<(int First, int Last, string Address)> slots = await cluster.SlotsAsync().ConfigureAwait(false);
+            foreach (string address in slots.Select(s => s.Address).Distinct())
             {
                 await loader.OpenShardAsync(address).ConfigureAwait(false);
             }
-            await loader.FindSlotsAsync().ConfigureAwait(false);
+            await loader.NoteSlotsAsync(slots).ConfigureAwait(false);
             return loader;
         }
         catch
@@ -119,7 +120,7 @@ internal sealed class SnapshotLoader : IAsyncDisposable
             .ConfigureAwait(false));
     }
 
-    private async Task FindSlotsAsync()
+    private async Task NoteSlotsAsync(IReadOnlyList<(int First, int Last, string Address)> slots)
     {
         ProxyReply partitions = await _cluster.First.CallAsync("DPR.PARTITIONS").ConfigureAwait(false);
         if (partitions is { IsError: false, Items: [{ Text: "range" }, var splits] })
@@ -129,12 +130,7 @@ internal sealed class SnapshotLoader : IAsyncDisposable
         }
         _bySlot = new Target[_partitions.Count];
         Array.Fill(_bySlot, _targets.Values.First());
-        if (_targets.Count == 1) { return; }
-        foreach (ProxyReply range in (await _cluster.First.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false)).Items)
-        {
-            Target target = _targets[$"{range.Items[2].Items[0].Text}:{range.Items[2].Items[1].Text}"];
-            Array.Fill(_bySlot, target, (int)range.Items[0].Number, (int)(range.Items[1].Number - range.Items[0].Number) + 1);
-        }
+        foreach ((int first, int last, string address) in slots) { Array.Fill(_bySlot, _targets[address], first, last - first + 1); }
     }
 
     private async Task AddAsync(RdbEntry entry, byte[] payload, long expires)

@@ -115,7 +115,7 @@ internal static class TrialRedis
             {
                 took = Stopwatch.GetElapsedTime(began);
                 content = new((await c.ExpectAsync(["DEBUG", "DIGEST"], t).ConfigureAwait(false)).Text,
-                    await KeysAsync(c, t).ConfigureAwait(false));
+                    await RedisProbe.KeyCountAsync(c, t).ConfigureAwait(false));
             },
         };
         RestoreResult result = await RedisRestore.RunAsync(control, plan, how, stop).ConfigureAwait(false);
@@ -123,9 +123,4 @@ internal static class TrialRedis
         return result is RestoreResult.Failed failed ? throw new RedisException(failed.Problem, $"version {plan.TargetOffset} could not "
             + $"be restored into a Redis of its own: {failed.Message}") : (content, took);
     }
-
-    // "db0:keys=3,expires=0,avg_ttl=0"
-    private static async Task<long> KeysAsync(RedisConnection control, CancellationToken stop) =>
-        (await control.InfoAsync("keyspace", stop).ConfigureAwait(false)).Where(l => l.Key.StartsWith("db", StringComparison.Ordinal))
-            .Sum(l => long.Parse(l.Value.Split(',')[0].Split('=')[1], CultureInfo.InvariantCulture));
 }

@@ -3,7 +3,6 @@
 //
 // One is made after the other, so that the machine needs memory for one more copy of the data. A file stays until its reader is done, or
 // was silent for a minute.
-using System.Globalization;
 using System.Security.Cryptography;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -246,20 +245,13 @@ internal sealed class ShardSnapshots : IPastSnapshots
         job.IsSaving = true;
         try
         {
-            await SaveNowAsync(loaded, job, stop).ConfigureAwait(false);
+            job.Keys = await RedisProbe.KeyCountAsync(loaded, stop).ConfigureAwait(false);
+            await loaded.ExpectAsync(["SAVE"], stop).ConfigureAwait(false);
         }
         catch (RedisException e)
         {
             throw new PastException($"it is loaded, and cannot be saved: {e.Message}");
         }
-    }
-
-    private static async Task SaveNowAsync(RedisConnection loaded, Job job, CancellationToken stop)
-    {
-        job.Keys = (await loaded.InfoAsync("keyspace", stop).ConfigureAwait(false))
-            .Where(l => l.Key.StartsWith("db", StringComparison.Ordinal))
-            .Sum(l => long.Parse(l.Value.Split(',')[0].Split('=')[1], CultureInfo.InvariantCulture));
-        await loaded.ExpectAsync(["SAVE"], stop).ConfigureAwait(false);
     }
 
     private async Task ClearAsync()

@@ -116,11 +116,22 @@ public static class RedisProbe
             SecondReplicationId = Field(replication, "master_replid2", new string('0', 40)),
             SecondReplicationOffset = Long(replication, "second_repl_offset", -1),
             Offset = Long(replication, "master_repl_offset", 0),
-            KeyCount = keyspace.Where(f => f.Key.StartsWith("db", StringComparison.Ordinal)).Sum(f => Keys(f.Value)),
+            KeyCount = KeysIn(keyspace),
             Databases = databases.Items.Count == 2 && int.TryParse(databases.Items[1].Text, CultureInfo.InvariantCulture, out int n) ? n
                 : 16,
         };
     }
+
+    /// <summary>How many keys all databases have, expired ones among them.</summary>
+    /// <exception cref="RedisException">It could not be asked.</exception>
+    public static async Task<long> KeyCountAsync(RedisConnection connection, CancellationToken cancellation)
+    {
+        ArgumentNullException.ThrowIfNull(connection);
+        return KeysIn(await connection.InfoAsync("keyspace", cancellation).ConfigureAwait(false));
+    }
+
+    private static long KeysIn(Dictionary<string, string> keyspace) =>
+        keyspace.Where(f => f.Key.StartsWith("db", StringComparison.Ordinal)).Sum(f => Keys(f.Value));
 
     // keys=12,expires=3,avg_ttl=0
     private static long Keys(string line)
