@@ -188,6 +188,26 @@ public sealed class PrefixCheckerTests
         Assert.Empty(Kinds([history], kept: [2]));
     }
 
+    [Theory]
+    [InlineData(0, "WrongSurvivor")]
+    [InlineData(1, "")]
+    [InlineData(3, "")]
+    [InlineData(4, "")]                   // all of the pipeline ran, and none of its replies came
+    [InlineData(5, "NotAPrefix")]         // sent behind the pipeline: it was not uncertain
+    public void Survivor_NoticeIsTheFirstReplyOfAPipeline_AllThatIsUncertainMayBeThere(int kept, string expected)
+    {
+        var history = new WriterHistory(0, Shared, new KeyspaceModel(), 0);
+        for (int i = 1; i <= 5; i++)
+        {
+            Add(history, ["SET", $"w0:s{i}", "v"], 10 * i, (10 * i) + 5);
+            history.Commands[i - 1].Fate = i == 1 ? Fate.Answered : Fate.Refused;
+        }
+
+        history.Acknowledged = 1;
+        history.OnNotice(new RollbackNotice(2, 1, [(2, 4)]), repliedTo: 2);
+        Assert.Equal(expected, string.Join(' ', Kinds([history], kept: [kept])));
+    }
+
     private static WriterHistory History(int writer, params (long Sent, long Replied)[] sets)
     {
         var history = new WriterHistory(writer, Shared, new KeyspaceModel(), 0);

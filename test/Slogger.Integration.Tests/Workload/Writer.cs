@@ -354,8 +354,7 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         _held = notice;
         if (_history.Rollback is not { } first)
         {
-            _history.Rollback = notice;
-            _history.NoticeAt = sent;
+            _history.OnNotice(notice, sent);
             return;
         }
 

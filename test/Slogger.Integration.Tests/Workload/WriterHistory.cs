@@ -62,6 +62,14 @@ internal sealed class WriterHistory(int writer, WriterProfile profile, KeyspaceM
     /// world-line.</summary>
     public int NoticeAt { get; set; }
 
+    /// <summary>The first notice was the reply to command <paramref name="repliedTo"/>. Those behind it that it calls uncertain were under
+    /// way, too, when the store was lost: they belong to the old world-line.</summary>
+    public void OnNotice(RollbackNotice notice, int repliedTo)
+    {
+        Rollback = notice;
+        NoticeAt = Math.Max(repliedTo, notice.Uncertain.Count == 0 ? 0 : IndexOf(notice.Uncertain.Max(u => u.To)));
+    }
+
     /// <summary>The largest k that was reported committed after the notice.</summary>
     public int CommittedLater { get; set; }
 
