@@ -67,6 +67,39 @@ internal interface IPastReads
 
     /// <summary>The snapshots of the shard.</summary>
     IPastSnapshots Snapshots { get; }
+
+    /// <summary>Sets the shard back, with the others.</summary>
+    IPastReset Reset { get; }
+}
+
+/// <summary>A shard's part in a reset of the cluster, step by step. Each answer is a reply, or an error. Any thread.</summary>
+internal interface IPastReset
+{
+    /// <summary>Begins to get ready: the reset's name, world-line, version, and its end in microseconds since the Unix epoch.</summary>
+    /// <param name="version">The version at whose end the shard is to be again.</param>
+    /// <param name="prefix">Only of keys that begin so.</param>
+    /// <param name="shiftMs">Expiries are put off so long, in milliseconds.</param>
+    /// <param name="user">Who asks: a user of the store's.</param>
+    Task<byte[]> PrepareAsync(long version, byte[] prefix, long shiftMs, string user);
+
+    /// <summary>How far it is: a state, keys, bytes, whether all that was acknowledged is committed, the recorded version, and the version
+    /// that holds the reset or 0.</summary>
+    Task<byte[]> StateAsync(string name);
+
+    /// <summary>Holds all operations, and waits a moment until what was let through is committed: as <see cref="StateAsync"/>.</summary>
+    Task<byte[]> HoldAsync(string name);
+
+    /// <summary>Overwrites: the newest version that may have been closed before, and how many keys were written.</summary>
+    Task<byte[]> WriteAsync(string name);
+
+    /// <summary>Closes the version that holds it: its number.</summary>
+    /// <param name="name">The reset.</param>
+    /// <param name="above">The newest version that any shard may have closed before.</param>
+    Task<byte[]> CloseAsync(string name, long above);
+
+    /// <summary>Ends it. If something was written a world-line begins, at the newest cut: its number, and the version at which it branches;
+    /// or else two zeros.</summary>
+    Task<byte[]> EndAsync(string name);
 }
 
 /// <summary>Makes snapshots of a shard's past. Each answer is a reply, or an error. Any thread.</summary>

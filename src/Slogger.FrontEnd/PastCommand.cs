@@ -12,7 +12,7 @@ namespace Slogger.FrontEnd;
 /// <summary>The handlers of what is asked about the past.</summary>
 internal static class PastCommand
 {
-    public const string Names = $"{AsOf} {History} {Changed} {SnapshotCommand.Name}";
+    public const string Names = $"{AsOf} {History} {Changed} {SnapshotCommand.Name} {ResetCommand.Name}";
 
     private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED";
     private const int FirstWord = 3;
@@ -33,6 +33,7 @@ internal static class PastCommand
         return name switch
         {
             SnapshotCommand.Name => SnapshotCommand.Handle(client, past.Snapshots),
+            ResetCommand.Name => ResetCommand.Handle(client, past.Reset),
             History => ReadHistory(client, past),
             Changed => ReadChanged(client, past),
             _ => Read(client, past),
@@ -127,7 +128,12 @@ internal static class PastCommand
     }
 
     /// <summary>Asks for an answer in the background, and replies with it.</summary>
-    public static bool Ask(Client client, Func<Task<byte[]>> ask) => CommitCommands.Probe(client, c =>
+    public static bool Ask(Client client, Func<Task<byte[]>> ask) => CommitCommands.Probe(client, Asking(ask));
+
+    /// <summary>The same, also while operations are held.</summary>
+    public static bool AskAlways(Client client, Func<Task<byte[]>> ask) => CommitCommands.Question(client, Asking(ask));
+
+    private static Action<Client> Asking(Func<Task<byte[]>> ask) => c =>
     {
         c.Wait(Waiting.Past);
         Task.Run(ask).ContinueWith(asked => c.Loop.Post(() =>
@@ -136,5 +142,5 @@ internal static class PastCommand
             if (asked.Exception?.InnerException is { } e) { c.Loop.Shard.Warn($"the past could not be read: {e}"); }
             c.Answer(asked.IsCompletedSuccessfully ? asked.Result : "-ERR SLOGGER unexpected: the proxy's log says more\r\n"u8);
         }), TaskScheduler.Default);
-    });
+    };
 }

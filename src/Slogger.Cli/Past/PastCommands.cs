@@ -60,5 +60,13 @@ internal static class PastCommands
             "The cluster may have another number of shards than the snapshot: each key goes to the shard that has its slot. The files are "
             + "checked first, and a cluster that has keys is refused. It ends when all is committed.",
             LoadCommand.RunAsync),
+        new(ResetCommand.Name, "set all shards back to an instant, as a write that can be undone", ResetCommand.Options,
+            ["reset --to 14:03:07.120 --dry-run", "reset --to 10m --prefix cart: --address 127.0.0.1:6380"],
+            "Keys that were written since are written once more, with what they were. All shards are set back, or none is. Clients go on "
+            + "while that is prepared; then they wait, mostly for less than a second, and are told as by a recovery: a world-line begins "
+            + "in which nothing that was committed is lost. A backup follows. Nothing is forgotten: the last line tells how it is undone. "
+            + "Functions stay as they are. The user needs the right to run FLUSHALL. For --commit log, with a redis-server that the "
+            + "proxy runs (--redis-server); not for replicated shards, nor after slots have moved.",
+            ResetCommand.RunAsync),
     ];
 }

@@ -150,6 +150,36 @@ internal sealed record DiffReport(PastInstant From, PastInstant To, int Named, I
     };
 }
 
+/// <summary>What a reset has done, or would do.</summary>
+/// <param name="Version">The version at whose end the keys are as they were.</param>
+/// <param name="Time">When that was.</param>
+/// <param name="Keys">How many were written.</param>
+/// <param name="Bytes">Bytes of the writes.</param>
+/// <param name="HeldMs">How long clients waited, in milliseconds.</param>
+/// <param name="UndoVersion">The version with what was there before; null: nothing was written.</param>
+/// <param name="WorldLine">The world-line that has begun; null: nothing was written.</param>
+internal sealed record ResetReport(long Version, DateTimeOffset Time, long Keys, long Bytes, long HeldMs, long? UndoVersion,
+    long? WorldLine) : Report
+{
+    protected override JsonTypeInfo Shape => PastReportJson.Default.ResetReport;
+
+    public override void Print(AppHost host)
+    {
+        string what = string.Create(CultureInfo.InvariantCulture, $"{Keys} keys, {ConsoleText.Bytes(Bytes)}");
+        if (UndoVersion is not { } undo)
+        {
+            host.Output.WriteLine($"would be set back to {PastText.Of(new PastInstant(Version, Time))}: {what}. Nothing was written.");
+            host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
+                $"slogger diff --from {Version} shows which keys differ."));
+            return;
+        }
+        host.Output.WriteLine($"set back to {PastText.Of(new PastInstant(Version, Time))}: {what}");
+        host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
+            $"clients waited {HeldMs} ms, and are told that world-line {WorldLine} has begun"));
+        host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"to undo it: slogger reset --to {undo}"));
+    }
+}
+
 /// <summary>How they are written as JSON.</summary>
 [JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, Converters = [typeof(MillisecondsJson)])]
 [JsonSerializable(typeof(GetReport))]
@@ -160,6 +190,7 @@ internal sealed record DiffReport(PastInstant From, PastInstant To, int Named, I
 [JsonSerializable(typeof(RetentionReport))]
 [JsonSerializable(typeof(SnapshotManifest))]
 [JsonSerializable(typeof(LoadReport))]
+[JsonSerializable(typeof(ResetReport))]
 internal sealed partial class PastReportJson : JsonSerializerContext;
 
 /// <summary>Replies as JSON.</summary>

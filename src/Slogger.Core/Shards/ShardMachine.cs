@@ -139,6 +139,9 @@ public sealed partial class ShardMachine
         _inFlight is null && _storeAttached && _mode is ShardMode.Running or ShardMode.Stopping
         && (_mode == ShardMode.Stopping || RoundDown(SlotAt(now).Previous) >= _open);
 
+    /// <summary>The last version that a <see cref="Tick"/> at this time would close, if something was done.</summary>
+    public VersionNumber ClosableAt(HybridTimestamp now) => RoundDown(SlotAt(now).Previous);
+
     /// <summary>When the version that is open then ends, and with it all up to a multiple of the stride: a Tick at that time, with
     /// nothing forwarded since, ends it on time. In microseconds since the Unix epoch, later than now. A shard with peers closes
     /// versions at such times only: what it does later is in no cut of that version elsewhere. Now, if a fast-forward is due: that

@@ -77,18 +77,37 @@ internal sealed class PastScan(VersionLog log, Action<long> hold)
         return PastReplies.Changed(told, found.Keys);
     }
 
+    /// <summary>The commands between two command boundaries that may change data. It is always the same reader.</summary>
+    /// <param name="from">The offset of the first.</param>
+    /// <param name="to">That of the second.</param>
+    /// <param name="database">The database selected at the first.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="LogHistoryChangedException">What was read is void now, or trimmed.</exception>
+    /// <exception cref="PastException">It cannot be read; the text says why.</exception>
+    public IEnumerable<EffectReader> Effects(long from, long to, int database, CancellationToken stop)
+    {
+        using var history = new LogHistory(log);
+        // The history that is read is fixed at the first step: once it is another, its bytes are refused.
+        history.Read(from, []);
+        var reader = new EffectReader(history, from, to, database);
+        for (int i = 0; reader.Next(stop); i++)
+        {
+            if (i % HeldFor == 0) { hold(from); }
+            yield return reader;
+        }
+    }
+
     // In order, each with the end of its version; always the same reader, until the next one is asked for.
     private IEnumerable<(EffectReader Command, Boundary Version)> Read(Boundary from, Boundary to, CancellationToken stop)
     {
-        using var history = new LogHistory(log);
-        // The history that is read is fixed before its ends are: once it is another, its bytes are refused.
-        history.Read(from.Offset, []);
+        using IEnumerator<EffectReader> effects = Effects(from.Offset, to.Offset, from.Database, stop).GetEnumerator();
+        bool isThere = effects.MoveNext();
+        // Not before the history that is read is fixed.
         using IEnumerator<Boundary> ends = log.BoundariesFrom(from.Version.Next).GetEnumerator();
         bool isKnown = ends.MoveNext();
-        var reader = new EffectReader(history, from.Offset, to.Offset, from.Database);
-        for (int i = 0; reader.Next(stop); i++)
+        for (; isThere; isThere = effects.MoveNext())
         {
-            if (i % HeldFor == 0) { hold(from.Offset); }
+            EffectReader reader = effects.Current;
             while (isKnown && ends.Current.Offset < reader.End) { isKnown = ends.MoveNext(); }
             if (!isKnown) { throw new LogHistoryChangedException("The log ends before the version."); }
             yield return (reader, ends.Current);

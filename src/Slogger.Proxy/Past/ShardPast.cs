@@ -5,6 +5,7 @@
 // Nothing is made ready before somebody asks. What the last question needed is kept for a minute: the lens with its keys, the index of the
 // checkpoint, and that of the commands on top of it.
 using System.Globalization;
+using System.Text;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -15,6 +16,7 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
+using Slogger.Redis.Rdb;
 using Slogger.Redis.Rollback;
 using Slogger.Redis.Supervision;
 
@@ -28,6 +30,9 @@ internal sealed class ShardPast : IPastReads
     // 256 MB of keys at a lens, and as much for the index of the commands between two checkpoints.
     private const string LensMemory = "256mb";
     private const int CommandsMax = 32 << 20;
+
+    // Of one question.
+    private const int TouchedMax = 5_000_000, RdbWindow = 1 << 20;
 
     private static readonly string[] s_settings = [$"maxmemory {LensMemory}", "maxmemory-policy noeviction"];
 
@@ -67,6 +72,9 @@ internal sealed class ShardPast : IPastReads
 
     /// <inheritdoc />
     public IPastSnapshots Snapshots => _snapshots;
+
+    /// <inheritdoc />
+    public required IPastReset Reset { get; init; }
 
     /// <inheritdoc />
     public Task<byte[]> FindAsync(Instant at) => PastAnswer.OfAsync(async () =>
@@ -119,6 +127,74 @@ internal sealed class ShardPast : IPastReads
     /// <inheritdoc />
     public Task<byte[]> ChangedAsync(PastChanges asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
         _scan.ChangedAsync(asked, rights, from, to, _ending.Token));
+
+    /// <summary>Whether there is a program to show the past with.</summary>
+    public bool HasServer => _server is not null;
+
+    /// <summary>Which keys may differ between the end of a version and a later one: those that commands named in between, and all of
+    /// before if the store was emptied.</summary>
+    /// <param name="from">The first end. The log is held from there on.</param>
+    /// <param name="to">The second.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
+    public IReadOnlySet<StoreKey> TouchedKeys(Boundary from, Boundary to, CancellationToken stop)
+    {
+        if (_log.HasGap(from.Offset, to.Offset))
+        {
+            throw new PastException($"between versions {from.Version} and {to.Version} the log of this shard has a gap");
+        }
+        var keys = new HashSet<StoreKey>();
+        bool wasEmptied = false;
+        foreach (EffectReader command in _scan.Effects(from.Offset, to.Offset, from.Database, stop))
+        {
+            if (command.Reach != EffectReach.Anything) { AddKeys(command, keys); }
+            else if (command.Effect.Is(0, "FLUSHALL"u8) || command.Effect.Is(0, "FLUSHDB"u8)) { wasEmptied = true; }
+            else
+            {
+                string name = Encoding.Latin1.GetString(command.Effect[0]).ToUpperInvariant();
+                throw new PastException($"{name}, after version {from.Version}, is not confined to keys that it names: it cannot be undone "
+                    + "key by key");
+            }
+        }
+        if (!wasEmptied) { return keys; }
+        (_, Checkpoint checkpoint) = _instants.Hold(from.Version);
+        string rdb = _checkpoints.PathOf(checkpoint);
+        using (var entries = new RdbCursor(rdb, RdbWindow))
+        {
+            entries.ReadHead();
+            while (entries.ReadEntry() is { } entry)
+            {
+                stop.ThrowIfCancellationRequested();
+                keys.Add(new StoreKey(entry.Database, entry.Key));
+            }
+        }
+        int database = RdbFile.Inspect(rdb).StreamDatabase ?? 0;
+        foreach (EffectReader command in _scan.Effects(checkpoint.Offset, from.Offset, database, stop)) { AddKeys(command, keys); }
+        return keys;
+    }
+
+    /// <summary>Takes keys out as they were at the end of a version.</summary>
+    /// <exception cref="PastException">That is not possible; the text says why.</exception>
+    public async Task<IReadOnlyList<DumpedKey>> DumpAsync(VersionNumber version, IReadOnlyCollection<StoreKey> keys, CancellationToken stop)
+    {
+        if (_server is null) { throw PastAnswer.NoServer(); }
+        await _turn.WaitAsync(stop).ConfigureAwait(false);
+        try
+        {
+            Lens lens = await LensAsync(_server).ConfigureAwait(false);
+            return await lens.DumpAsync(StateAt(version, _server.Directory), keys, stop).ConfigureAwait(false);
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    }
+
+    private static void AddKeys(EffectReader command, HashSet<StoreKey> keys)
+    {
+        foreach (EffectKey named in command.Keys) { keys.Add(new StoreKey(named.Database, command.Effect[named.Argument].ToArray())); }
+        if (keys.Count > TouchedMax) { throw new PastException($"more than {TouchedMax} keys may differ"); }
+    }
 
     /// <summary>Ends what has not been used for a while; at the first call, what a process before has left behind. That is not waited for.
     /// The control task.</summary>

@@ -44,7 +44,7 @@ internal sealed partial class LogShard
     private StoreSituation Compare(RedisFacts facts)
     {
         StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : StoreSituation.Foreign;
-        if (IsNoted(facts) || Recovery.IsRestoredFeed(facts.ReplicationId) || Recovery.IsRestoredFeed(facts.SecondReplicationId))
+        if (IsNoted(facts) || IsNotedIn(ResetNote, facts) || Recovery.IsRestoredFeed(facts.ReplicationId) || Recovery.IsRestoredFeed(facts.SecondReplicationId))
         {
             return StoreSituation.BehindKnownOrigin;
         }
@@ -302,6 +302,8 @@ internal sealed partial class LogShard
     {
         _link = link;
         _cannotContinue = false;
+        // Where it is now was decided behind a reset. Not synced: a note that a crash brings back costs a restore.
+        _files.Delete(ResetNote);
         Versions.Run(start, recorded, streamOffset, storeOffset, isRestarted);
         BeginShipping();
         _lead?.Begin();

@@ -205,12 +205,20 @@ internal sealed partial class LogShard
 
     private string StoreNote => Path.Combine(_options.DataDirectory, "store-on-its-way");
 
+    // The store holds a part of a reset, or all of it. Whether the cluster has it is decided by the cut: the store goes to where a world-line
+    // branches there, and is not continued before.
+    private string ResetNote => Path.Combine(_options.DataDirectory, "reset-on-its-way");
+
+    private void NoteReset() => DurableFile.Write(_files, ResetNote, Encoding.ASCII.GetBytes(OwnReplicationId!));
+
     // The store with this identity is neither continued nor taken for somebody else's: it is to be restored.
     private void NoteStore(RedisFacts facts) => DurableFile.Write(_files, StoreNote, Encoding.ASCII.GetBytes(facts.ReplicationId));
 
     // Also if its identity has changed since: it goes on under another one then.
-    private bool IsNoted(RedisFacts facts) =>
-        DurableFile.Read(_files, StoreNote, mayReturn: true) is { } note && Encoding.ASCII.GetString(note) is { } noted
+    private bool IsNoted(RedisFacts facts) => IsNotedIn(StoreNote, facts);
+
+    private bool IsNotedIn(string path, RedisFacts facts) =>
+        DurableFile.Read(_files, path, mayReturn: true) is { } note && Encoding.ASCII.GetString(note) is { } noted
         && (noted == facts.ReplicationId || noted == facts.SecondReplicationId);
 
     // Not synced: a note that a crash brings back costs a restore.

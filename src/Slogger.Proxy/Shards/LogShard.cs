@@ -46,6 +46,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private UnloggedChanges _unlogged = null!;
     private PastInstants? _instants;
     private ShardPast? _past;
+    private ShardReset? _reset;
     private readonly IFileLayer _files = SystemFileLayer.Instance;
 
     public LogShard(ServeOptions options, ILogger report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
@@ -136,7 +137,9 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             NowUs = () => Now().Microseconds,
             HaveSlotsMoved = () => Moves.Watch is { } slots && slots.Table.Revision != MapRevision.First,
         };
-        _past = new(_options, _log, _checkpoints, _instants) { Live = () => _fence.Endpoint };
+        _reset = new(this, _instants, () => _past!, () => _fence.Endpoint, () => _log.BoundaryAtOrBelow(RecordedCut.Version), NoteReset,
+            _report);
+        _past = new(_options, _log, _checkpoints, _instants) { Live = () => _fence.Endpoint, Reset = _reset };
         _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, _dumps);
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
@@ -152,6 +155,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         await base.MaintainAsync(stop).ConfigureAwait(false);
         _instants?.Keep();
         _past?.Keep();
+        _reset?.Keep();
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_isShippingDue) { BeginShipping(); }
         if (_shipping is { } shipping)
@@ -324,6 +328,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         if (Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
         await EndFollowingAsync().ConfigureAwait(false);
+        if (_reset is { } reset) { await reset.StopAsync().ConfigureAwait(false); }
         if (_past is { } past) { await past.EndAsync().ConfigureAwait(false); }
         _link?.Dispose();
         await EndShippingAsync().ConfigureAwait(false);

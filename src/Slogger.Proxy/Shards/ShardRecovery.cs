@@ -441,6 +441,8 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         _isLeft = false;
         shard.Versions.Detached();
         shard.Versions.StoreLost();
+        lock (shard.Versions.Lock) { shard.Reset.End(); }
+        shard.Access.OnHoldEnded();
         await shard.Moves.CloseAsync().ConfigureAwait(false);
         await shard.DetachAsync(stop).ConfigureAwait(false);
     }

@@ -122,6 +122,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
                 shard.OnBoundaryAwaited(reading.MonotonicUs + wait);
                 return wait;
             }
+            if (shard.Reset.IsFrozen) { return IdleMicroseconds; }
             if (shard.MicrosecondsHeld(machine) is { } held) { return held; }
             // A fast-forward does not wait for the clock.
             if (machine.Mode == ShardMode.Stopping || machine.BoundaryDue(Now())) { return 0; }
@@ -157,7 +158,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     {
         lock (Lock)
         {
-            if (Machine is not { } machine || !shard.MayClose) { return null; }
+            if (Machine is not { } machine || !shard.MayClose || !shard.Reset.MayClose(machine.ClosableAt(Now()))) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || shard.MayHaveChanged));
             if (busy) { machine.Forwarded(); }
             bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || shard.Membership.IsJoining
@@ -238,10 +239,10 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     // ---- Who waits for a commit: others than clients do, too ----
 
     /// <summary>Whether somebody here does.</summary>
-    public bool IsCommitAwaited => shard.Site.HoldsAll || AwaitedVersion.Number > Published.CommittedVersion;
+    public bool IsCommitAwaited => shard.HoldsAll || AwaitedVersion.Number > Published.CommittedVersion;
 
     /// <summary>For which version.</summary>
-    public VersionNumber AwaitedVersion => shard.Site.HoldsAll ? new(OpenVersion) : shard.Access.Loop is { } loop
+    public VersionNumber AwaitedVersion => shard.HoldsAll ? new(OpenVersion) : shard.Access.Loop is { } loop
         ? new(shard.Seat.HasPeers ? Math.Max(loop.AwaitedVersion, loop.Replies.AwaitedVersion) : loop.AwaitedVersion) : default;
 
     // ---- What the store says ----
@@ -288,6 +289,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
                     break;
                 case ShardEffectKind.AppendBoundary or ShardEffectKind.AppendEmptyRun:
                     shard.Append(effect);
+                    shard.Reset.OnBoundary(effect.Boundary.Version);
                     shard.Moves.OnBoundary(effect.Boundary.Point);
                     break;
                 case ShardEffectKind.RequestSync:
@@ -372,6 +374,15 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
             else if (!shard.Membership.IsJoining) { machine.CutAdvanced(own, Effects); }
             Perform();
+        }
+    }
+
+    /// <summary>The cluster has begun a world-line: this shard's store goes back to its branch, if it is not there.</summary>
+    public void LeaveFor(WorldLine current)
+    {
+        lock (Lock)
+        {
+            if (Machine is { } machine && current > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, current); }
         }
     }
 

@@ -11,6 +11,7 @@
 // The parts live as long as the shard, but for Seat, which is taken in the metadata at the start, and Cuts, which a primary's shard has.
 using System.Net.Sockets;
 using Slogger.Core.Cuts;
+using Slogger.Core.Resets;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
@@ -77,6 +78,9 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     internal PrimarySite Site { get; }
 
     internal ShardFollower Follower { get; }
+
+    /// <summary>The shard's part in a reset of the cluster. Changed under the machine's lock.</summary>
+    internal ResetHold Reset { get; } = new();
 
     /// <summary>The shard's place in the metadata; not before the start.</summary>
     internal ClusterSeat Seat { get; private set; } = null!;
@@ -155,7 +159,10 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
 
     public bool KeepsClients => _options.OnRollback == RollbackAction.Error;
 
-    public Hold Hold => Site.HoldsAll || IsHandingOver ? Hold.All : HoldsWrites ? Hold.Writes : Hold.None;
+    /// <summary>Whether all operations are held until what was done is committed.</summary>
+    internal bool HoldsAll => Site.HoldsAll || Reset.IsHeld;
+
+    public Hold Hold => HoldsAll || IsHandingOver ? Hold.All : HoldsWrites ? Hold.Writes : Hold.None;
 
     /// <inheritdoc />
     public IBatchPort Batches => SessionBatches;

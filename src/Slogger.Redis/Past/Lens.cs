@@ -13,6 +13,13 @@ using Slogger.Redis.Rollback;
 
 namespace Slogger.Redis.Past;
 
+/// <summary>A key's value at an instant.</summary>
+/// <param name="Key">The key.</param>
+/// <param name="IsString">Whether it was a string: then the value is that. Else it is as RESTORE takes it.</param>
+/// <param name="Value">Its value; null: there was no such key.</param>
+/// <param name="ExpiresAtMs">When it expired, or was to expire, in milliseconds since the Unix epoch; 0: never.</param>
+public sealed record DumpedKey(StoreKey Key, bool IsString, byte[]? Value, long ExpiresAtMs);
+
 /// <summary>A lens on one instant at a time. One caller at a time.</summary>
 public sealed class Lens : IAsyncDisposable
 {
@@ -56,28 +63,42 @@ public sealed class Lens : IAsyncDisposable
     {
         ArgumentNullException.ThrowIfNull(words);
         ArgumentNullException.ThrowIfNull(keys);
-        if (state != _state)
-        {
-            await EmptyAsync(stop).ConfigureAwait(false);
-            _state = state;
-        }
-        StoreKey[] named = [.. keys.Select(k => new StoreKey(database, k))];
-        if (named.Any(k => !_keys.Contains(k)) && !await TryPutAsync(state, named, stop).ConfigureAwait(false))
-        {
-            // Full: of what others have looked at.
-            await EmptyAsync(stop).ConfigureAwait(false);
-            if (!await TryPutAsync(state, named, stop).ConfigureAwait(false))
-            {
-                await EmptyAsync(stop).ConfigureAwait(false);
-                throw new PastException("these keys, and those that they were made from, take more memory than there is for the past");
-            }
-        }
+        await PutAsync(state, [.. keys.Select(k => new StoreKey(database, k))], stop).ConfigureAwait(false);
         if (scriptRules is not null)
         {
             return await RunScriptAsync(database, protocol, words, keys, scriptRules, stop).ConfigureAwait(false);
         }
         return ExpiryCommand.Find(words) is { } expiry ? await expiry.AnswerAsync(this, database, words, state.TimeMs, stop)
             .ConfigureAwait(false) : await RunAsync(database, protocol, words, stop).ConfigureAwait(false);
+    }
+
+    /// <summary>Takes keys out as they were.</summary>
+    /// <param name="state">The instant.</param>
+    /// <param name="keys">The keys.</param>
+    /// <param name="stop">Gives up. The lens cannot be used after that.</param>
+    /// <returns>Each of the keys once, in the order of databases.</returns>
+    /// <exception cref="PastException">The keys cannot be put as they were; the text says why.</exception>
+    /// <exception cref="RedisException">The lens or the checkpoint cannot be used.</exception>
+    /// <exception cref="IOException">What the values are made of cannot be read.</exception>
+    public async Task<IReadOnlyList<DumpedKey>> DumpAsync(PastState state, IReadOnlyCollection<StoreKey> keys, CancellationToken stop)
+    {
+        ArgumentNullException.ThrowIfNull(keys);
+        StoreKey[] ordered = [.. keys.Order()];
+        await PutAsync(state, ordered, stop).ConfigureAwait(false);
+        _database = -1;
+        var batch = new RedisBatch();
+        List<int> places = AddForEach(batch, "TYPE"u8, ordered);
+        IReadOnlyList<byte[]> types = await ExchangeAsync(batch, stop).ConfigureAwait(false);
+        bool[] areStrings = [.. places.Select(p => types[p].AsSpan().StartsWith("+string\r"u8))];
+        _database = -1;
+        batch.Clear();
+        List<int> expiries = AddForEach(batch, "PEXPIRETIME"u8, ordered);
+        List<int> strings = AddForEach(batch, "GET"u8, [.. ordered.Where((_, i) => areStrings[i])]);
+        List<int> others = AddForEach(batch, "DUMP"u8, [.. ordered.Where((_, i) => !areStrings[i])]);
+        IReadOnlyList<byte[]> replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
+        Queue<int> ofStrings = new(strings), ofOthers = new(others);
+        return [.. ordered.Select((k, i) => new DumpedKey(k, areStrings[i],
+            BulkIn(replies[(areStrings[i] ? ofStrings : ofOthers).Dequeue()]), ExpiryIn(replies[expiries[i]]) ?? 0))];
     }
 
     /// <inheritdoc />
@@ -134,6 +155,23 @@ public sealed class Lens : IAsyncDisposable
         await RunAsync(_database, _protocol, ["FLUSHALL"u8.ToArray(), "SYNC"u8.ToArray()], stop).ConfigureAwait(false);
     }
 
+    private async Task PutAsync(PastState state, StoreKey[] keys, CancellationToken stop)
+    {
+        if (state != _state)
+        {
+            await EmptyAsync(stop).ConfigureAwait(false);
+            _state = state;
+        }
+        if (keys.All(_keys.Contains) || await TryPutAsync(state, keys, stop).ConfigureAwait(false)) { return; }
+        // Full: of what others have looked at.
+        await EmptyAsync(stop).ConfigureAwait(false);
+        if (!await TryPutAsync(state, keys, stop).ConfigureAwait(false))
+        {
+            await EmptyAsync(stop).ConfigureAwait(false);
+            throw new PastException("these keys, and those that they were made from, take more memory than there is for the past");
+        }
+    }
+
     // False: there is not enough memory.
     private async Task<bool> TryPutAsync(PastState state, IReadOnlyCollection<StoreKey> keys, CancellationToken stop)
     {
@@ -174,6 +212,13 @@ public sealed class Lens : IAsyncDisposable
             batch.Add(name, key.Name);
         }
         return places;
+    }
+
+    // The bytes of a bulk string; null: there is none.
+    private static byte[]? BulkIn(byte[] reply)
+    {
+        int head = Array.IndexOf(reply, (byte)'\n') + 1;
+        return reply[0] == (byte)'$' && reply[1] != (byte)'-' ? reply[head..^2] : null;
     }
 
     // When the key expired, or was to expire, as clients knew it; null: never, or there is no such key.

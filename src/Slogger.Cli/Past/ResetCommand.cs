@@ -1,0 +1,269 @@
+// slogger reset: sets all shards of a cluster back to an instant, by writes. Clients go on while it is prepared, and wait while it is
+// written. Each shard asks for the steps in this order; what they are for is said in ResetHold (Core). This process may be killed at any
+// step: then the shards end it themselves, and all of it is done or nothing.
+using System.Diagnostics;
+using System.Globalization;
+using System.Text;
+using Slogger.Cli.Access;
+using Slogger.Cli.Terminal;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli.Past;
+
+/// <summary>Sets a cluster back.</summary>
+internal static class ResetCommand
+{
+    public const string Name = "reset";
+
+    private const string What = "What is set back", To = "to", Prefix = "prefix", DryRun = "dry-run", Expiries = "expiries";
+
+    public static readonly IReadOnlyList<OptionDefinition> Options =
+    [
+        new(To, What, "TIME|DURATION|V", "The instant: a time (as --at of slogger get), so long ago, or a version.", "none", ""),
+        new(Prefix, What, "P", "Only keys that begin so.", "all", ""),
+        new(Expiries, What, "keep|shift", "keep: a key expires when it would have, so one that has meanwhile is not there. shift: it lives as "
+            + "long as it had left.", "keep", ""),
+        new(DryRun, What, "", "Show how many keys would be written, and write nothing.", "", "") { Shape = OptionShape.Flag },
+        .. PastArguments.Access,
+    ];
+
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    {
+        List<OptionError> errors = [];
+        string? to = texts.One(To, errors), expiries = texts.One(Expiries, errors) ?? "keep";
+        byte[] prefix = Encoding.UTF8.GetBytes(texts.One(Prefix, errors) ?? "");
+        string[]? instant = to is null ? null : PastArguments.InstantOf(To, to, errors);
+        if (to is null)
+        {
+            errors.Add(new OptionError("the instant is named by --to", "the command line", "slogger reset --to 14:03:07.120"));
+        }
+        if (expiries is not ("keep" or "shift"))
+        {
+            errors.Add(new OptionError($"--expiries \"{expiries}\" is neither keep nor shift", "the command line", "write --expiries keep"));
+        }
+        ProxyAccess? access = ProxyAccess.Read(texts, texts.One("address", errors), errors);
+        if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
+        if (access!.Find(host) is { } failure) { return failure; }
+        bool asJson = texts.Values.ContainsKey(Report.Option);
+        try
+        {
+            await using PastCluster past = await PastCluster.OpenAsync(access).ConfigureAwait(false);
+            PastInstant at = await past.FindAsync(instant!).ConfigureAwait(false);
+            var run = new ResetRun(past.Shards, at, prefix, isShifted: expiries == "shift", Report.Progress(host, asJson));
+            (await run.RunAsync(isDry: texts.Values.ContainsKey(DryRun)).ConfigureAwait(false)).Write(host, asJson);
+            return CommandResult.Done;
+        }
+        catch (ProxyUnreachableException e)
+        {
+            return CommandResult.Failed(e.Message + access.Found, e.Remedy);
+        }
+    }
+}
+
+/// <summary>One run of it.</summary>
+/// <param name="cluster">The shards.</param>
+/// <param name="at">The instant.</param>
+/// <param name="prefix">Only of keys that begin so.</param>
+/// <param name="isShifted">Whether expiries are put off by the time since.</param>
+/// <param name="progress">Where the steps are told.</param>
+internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[] prefix, bool isShifted, TextWriter progress)
+{
+    private const string Command = "DPR.RESET";
+    private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(20), Touch = TimeSpan.FromSeconds(1);
+    private static readonly TimeSpan CommitMax = TimeSpan.FromSeconds(10), ServeMax = TimeSpan.FromMinutes(1);
+
+    private readonly List<Part> _parts = [];
+
+    /// <summary>Does it.</summary>
+    /// <param name="isDry">Only prepares it.</param>
+    /// <exception cref="ProxyUnreachableException">It was not done, or it is not known whether it was; the text says which.</exception>
+    public async Task<ResetReport> RunAsync(bool isDry)
+    {
+        foreach (string address in await cluster.AddressesAsync().ConfigureAwait(false))
+        {
+            _parts.Add(new(await cluster.AtAsync(address).ConfigureAwait(false), address));
+        }
+        bool isEnded = false;
+        try
+        {
+            await PrepareAsync().ConfigureAwait(false);
+            if (isDry) { return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), 0, null, null); }
+            progress.WriteLine(string.Create(CultureInfo.InvariantCulture,
+                $"{Sum(p => p.Keys)} keys are written, {ConsoleText.Bytes(Sum(p => p.Bytes))}; clients wait from now on"));
+            long began = Stopwatch.GetTimestamp();
+            long undo = await HoldAsync().ConfigureAwait(false);
+            long above = await WriteAsync().ConfigureAwait(false);
+            long result = await CloseAsync(above).ConfigureAwait(false);
+            isEnded = true;
+            (long line, long branch) = await EndAsync().ConfigureAwait(false);
+            if (branch < result)
+            {
+                throw new ProxyUnreachableException($"a recovery came between, and took the cluster to version {branch}, below version "
+                    + $"{result} that holds the reset: nothing was set back", "give the command again");
+            }
+            await ServeAsync(line).ConfigureAwait(false);
+            return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds,
+                undo, line);
+        }
+        finally
+        {
+            if (!isEnded) { await CallOffAsync().ConfigureAwait(false); }
+        }
+    }
+
+    private long Sum(Func<Part, long> of) => _parts.Sum(of);
+
+    private async Task PrepareAsync()
+    {
+        List<string> words = ["PREPARE", PastCluster.Text(at.Version)];
+        long shift = (long)(DateTimeOffset.UtcNow - at.Time).TotalMilliseconds;
+        if (isShifted && shift > 0) { words.AddRange(["SHIFT", PastCluster.Text(shift)]); }
+        foreach (Part part in _parts)
+        {
+            ProxyReply begun = await part.AskAsync([.. words.Select(Encoding.UTF8.GetBytes),
+                .. prefix.Length > 0 ? new[] { "PREFIX"u8.ToArray(), prefix } : []]).ConfigureAwait(false);
+            part.Name = begun.Items[0].Text;
+            if (begun.Items[2].Number != at.Version)
+            {
+                throw new ProxyUnreachableException($"{part.Address}: version {at.Version} has just been undone by a recovery",
+                    "give the command again");
+            }
+        }
+        await Task.WhenAll(_parts.Select(async part =>
+        {
+            while ((await part.StateAsync("STATE").ConfigureAwait(false)) != "ready") { await Task.Delay(Pause).ConfigureAwait(false); }
+        })).ConfigureAwait(false);
+    }
+
+    // Until all that was acknowledged is committed, at every shard. Gives the version that has it, and nothing else.
+    private async Task<long> HoldAsync()
+    {
+        long began = Stopwatch.GetTimestamp();
+        while (true)
+        {
+            string[] states = await Task.WhenAll(_parts.Select(p => p.StateAsync("HOLD"))).ConfigureAwait(false);
+            if (states.All(s => s == "held")) { return _parts.Max(p => p.Committed); }
+            if (Stopwatch.GetElapsedTime(began) > CommitMax)
+            {
+                throw new ProxyUnreachableException("what clients have done is not committed everywhere within "
+                    + $"{CommitMax.TotalSeconds:0} s: nothing was set back", "slogger status shows what commits wait for");
+            }
+        }
+    }
+
+    private async Task<long> WriteAsync()
+    {
+        var writing = Task.WhenAll(_parts.Select(p => p.WriteAsync()));
+        // Who is done is asked now and then, or it would take this process for dead.
+        while (await Task.WhenAny(writing, Task.Delay(Touch)).ConfigureAwait(false) != writing && !writing.IsFaulted)
+        {
+            foreach (Part part in _parts.Where(p => p.HasWritten)) { await part.StateAsync("STATE").ConfigureAwait(false); }
+        }
+        return (await writing.ConfigureAwait(false)).Max();
+    }
+
+    // Until the version is committed that has all of it. Gives that version.
+    private async Task<long> CloseAsync(long above)
+    {
+        long[] results = await Task.WhenAll(_parts.Select(async part =>
+            (await part.AskAsync("CLOSE", PastCluster.Text(above)).ConfigureAwait(false)).Number)).ConfigureAwait(false);
+        while (true)
+        {
+            await Task.WhenAll(_parts.Select(p => p.StateAsync("STATE"))).ConfigureAwait(false);
+            if (_parts.Max(p => p.Committed) >= results.Max()) { return results.Max(); }
+            await Task.Delay(Pause / 10).ConfigureAwait(false);
+        }
+    }
+
+    private async Task<(long Line, long Branch)> EndAsync()
+    {
+        ProxyReply ended = await _parts[0].AskAsync("END").ConfigureAwait(false);
+        return ended.Items[0].Number > 0 ? (ended.Items[0].Number, ended.Items[1].Number)
+            : throw new ProxyUnreachableException("a recovery came between: whether the cluster was set back is not known",
+                $"look at a key with slogger get, and with --version {PastCluster.Text(at.Version)}");
+    }
+
+    // Clients are told, and go on.
+    private async Task ServeAsync(long line)
+    {
+        long began = Stopwatch.GetTimestamp();
+        foreach (Part part in _parts)
+        {
+            while (!await ServesAsync(part.Address, line).ConfigureAwait(false))
+            {
+                if (Stopwatch.GetElapsedTime(began) > ServeMax)
+                {
+                    throw new ProxyUnreachableException($"the cluster was set back, but {part.Address} does not serve yet in world-line "
+                        + PastCluster.Text(line), "slogger status shows what it waits for");
+                }
+                await Task.Delay(Pause / 4).ConfigureAwait(false);
+            }
+        }
+    }
+
+    private async Task<bool> ServesAsync(string address, long line)
+    {
+        try
+        {
+            IReadOnlyList<KeyValuePair<string, string>> facts =
+                await StatusClient.AskAsync(cluster.AccessTo(address)).ConfigureAwait(false);
+            string Fact(string name) => facts.FirstOrDefault(f => f.Key == name).Value ?? "";
+            return Fact("store_state") == "serving" && long.TryParse(Fact("worldline"), out long current) && current >= line;
+        }
+        catch (ProxyUnreachableException)
+        {
+            return false;
+        }
+    }
+
+    // Nothing, or a part of it, was written.
+    private async Task CallOffAsync()
+    {
+        foreach (Part part in _parts.Where(p => p.Name.Length > 0))
+        {
+            // A shard that is not reached ends it by itself.
+            try { await part.CallAsync("END").ConfigureAwait(false); } catch (ProxyUnreachableException) { }
+        }
+    }
+
+    // A shard's part of it.
+    private sealed class Part(ProxyConnection proxy, string address)
+    {
+        public string Address => address;
+
+        public string Name { get; set; } = "";
+
+        public long Keys { get; private set; }
+
+        public long Bytes { get; private set; }
+
+        public long Committed { get; private set; }
+
+        public bool HasWritten { get; private set; }
+
+        public async Task<string> StateAsync(string step)
+        {
+            ProxyReply state = await AskAsync(step).ConfigureAwait(false);
+            (Keys, Bytes, Committed) = (state.Items[1].Number, state.Items[2].Number, state.Items[4].Number);
+            return state.Items[0].Text;
+        }
+
+        public async Task<long> WriteAsync()
+        {
+            ProxyReply written = await AskAsync("WRITE").ConfigureAwait(false);
+            (Keys, HasWritten) = (written.Items[1].Number, true);
+            return written.Items[0].Number;
+        }
+
+        public Task<ProxyReply> AskAsync(string step, params string[] more) =>
+            AskAsync([.. new[] { step, Name }.Concat(more).Select(Encoding.UTF8.GetBytes)]);
+
+        public async Task<ProxyReply> AskAsync(byte[][] words)
+        {
+            ProxyReply reply = await proxy.CallAsync([Encoding.UTF8.GetBytes(Command), .. words]).ConfigureAwait(false);
+            return reply.IsError ? throw PastCluster.Refused(reply, $"{address}: ") : reply;
+        }
+
+        public Task<ProxyReply> CallAsync(string step) => proxy.CallAsync(Command, step, Name);
+    }
+}

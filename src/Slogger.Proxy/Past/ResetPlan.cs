@@ -1,0 +1,91 @@
+// The writes that put keys back as they were: prepared while clients go on, so that they wait for no more than the writing.
+using System.Globalization;
+using System.Text;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Past;
+using Slogger.Redis.Rollback;
+
+namespace Slogger.Proxy.Past;
+
+/// <summary>Collects the writes. Not thread-safe.</summary>
+/// <param name="shiftMs">Expiries are put off so long, in milliseconds.</param>
+internal sealed class ResetPlan(long shiftMs)
+{
+    /// <summary>How many keys are taken out of the past at once.</summary>
+    public const int KeysAtOnce = 1000;
+
+    private const long BytesMax = 512L << 20;
+    private const int BatchBytes = 1 << 20;
+
+    private static readonly byte[] s_set = "SET"u8.ToArray(), s_pxat = "PXAT"u8.ToArray(), s_unlink = "UNLINK"u8.ToArray(),
+        s_restore = "RESTORE"u8.ToArray(), s_replace = "REPLACE"u8.ToArray(), s_absolute = "ABSTTL"u8.ToArray(),
+        s_select = "SELECT"u8.ToArray();
+
+    private readonly HashSet<StoreKey> _keys = [];
+    private readonly List<RedisBatch> _batches = [];
+
+    /// <summary>How many keys are written.</summary>
+    public int Keys => _keys.Count;
+
+    /// <summary>Bytes of the writes.</summary>
+    public long Bytes { get; private set; }
+
+    /// <summary>Those of some keys that are not in it yet.</summary>
+    public IReadOnlyList<StoreKey> Missing(IEnumerable<StoreKey> keys) => [.. keys.Where(k => !_keys.Contains(k))];
+
+    /// <summary>Adds the writes for some keys.</summary>
+    /// <param name="keys">The keys, in the order of databases.</param>
+    /// <exception cref="PastException">They are too large.</exception>
+    public void Add(IReadOnlyList<DumpedKey> keys)
+    {
+        RedisBatch? batch = null;
+        int selected = -1;
+        foreach (DumpedKey key in keys)
+        {
+            if (!_keys.Add(key.Key)) { continue; }
+            if (batch is null || batch.Bytes >= BatchBytes)
+            {
+                Bytes += batch?.Bytes ?? 0;
+                _batches.Add(batch = new RedisBatch());
+                selected = -1;
+            }
+            if (key.Key.Database != selected) { batch.Add(s_select, Number(selected = key.Key.Database)); }
+            Add(batch, key);
+        }
+        Bytes += batch?.Bytes ?? 0;
+        if (Bytes > BytesMax)
+        {
+            throw new PastException($"more than {BytesMax >> 20} MB of values would have to be written in this shard: take a snapshot of that "
+                + "instant (slogger snapshot), and put it into a new cluster (slogger load)");
+        }
+    }
+
+    /// <summary>Writes all of it.</summary>
+    /// <param name="live">The store.</param>
+    /// <param name="limit">Of each answer.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="RedisException">It was not written, or not to its end.</exception>
+    public async Task WriteAsync(RedisEndpoint live, TimeSpan limit, CancellationToken stop)
+    {
+        await using RedisPipeline connection = await RedisPipeline.ConnectAsync(live, limit, stop).ConfigureAwait(false);
+        foreach (RedisBatch batch in _batches)
+        {
+            foreach (RedisReply reply in await connection.RunAsync(batch, stop).ConfigureAwait(false))
+            {
+                if (reply.IsError) { throw new RedisException(RedisProblem.Protocol, $"Redis answered {reply.Text}"); }
+            }
+        }
+    }
+
+    // A string as itself: an embedded store, which may follow, knows no RESTORE. One that has expired is not there afterwards.
+    private void Add(RedisBatch batch, DumpedKey key)
+    {
+        byte[] name = key.Key.Name, expiry = Number(key.ExpiresAtMs == 0 ? 0 : key.ExpiresAtMs + shiftMs);
+        if (key.Value is not { } value) { batch.Add(s_unlink, name); }
+        else if (!key.IsString) { batch.Add(s_restore, name, expiry, value, s_replace, s_absolute); }
+        else if (key.ExpiresAtMs == 0) { batch.Add(s_set, name, value); }
+        else { batch.Add(s_set, name, value, s_pxat, expiry); }
+    }
+
+    private static byte[] Number(long number) => Encoding.ASCII.GetBytes(number.ToString(CultureInfo.InvariantCulture));
+}

@@ -1,0 +1,365 @@
+// A shard's part in a reset of the cluster to an instant (slogger reset): what was done since is undone by writes, at all shards or at none
+// (ResetHold, Core). Whoever manages it asks for one step after the other, and is expected to ask again within some seconds: if not, the
+// hold ends here, as it would by a recovery.
+using System.Security.Cryptography;
+using System.Text;
+using Slogger.Core.Cuts;
+using Slogger.Core.Resets;
+using Slogger.Core.Shards;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
+using Slogger.Proxy.Cluster;
+using Slogger.Proxy.Shards;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Past;
+using Slogger.Redis.Rollback;
+
+namespace Slogger.Proxy.Past;
+
+/// <summary>The resets of a shard, one at a time. Any thread.</summary>
+/// <param name="shard">Whose.</param>
+/// <param name="instants">Which instants there are.</param>
+/// <param name="past">What was then.</param>
+/// <param name="live">The live store.</param>
+/// <param name="committed">The end of the newest version that is committed.</param>
+/// <param name="note">Notes durably that the store holds a part of a reset: no start may go on with it.</param>
+/// <param name="report">For people.</param>
+internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Func<ShardPast> past, Func<RedisEndpoint> live,
+    Func<Boundary?> committed, Action note, ILogger report) : IPastReset
+{
+    private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), HeldSilentMax = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan StepMax = TimeSpan.FromSeconds(1), AnswerMax = TimeSpan.FromSeconds(30);
+    private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(1);
+
+    private readonly Lock _gate = new();
+    private readonly CancellationTokenSource _ending = new();
+    private Job? _job;
+    private Task _giving = Task.CompletedTask;
+
+    /// <inheritdoc />
+    public Task<byte[]> PrepareAsync(long version, byte[] prefix, long shiftMs, string user) => PastAnswer.OfAsync(async () =>
+    {
+        if (WhyNot() is { } reason) { throw new PastException(reason); }
+        await using (ReadRights rights = await ReadRights.OpenAsync(live(), _ending.Token).ConfigureAwait(false))
+        {
+            // Who may lose all keys may put them back.
+            if (await rights.RefusalAsync(user, ["FLUSHALL"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
+            {
+                return PastAnswer.Error(why);
+            }
+        }
+        await instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
+        Boundary end = instants.Hold(new(version)).End;
+        var job = new Job(end, prefix, shiftMs, _ending.Token);
+        lock (_gate)
+        {
+            if (shard.HoldsAll) { throw new PastException("operations are held already, for another reset or a switch-over: wait for its end"); }
+            // One that holds nothing gives way.
+            _job?.Life.Cancel();
+            _job = job;
+            job.Preparing = Task.Run(() => PrepareAsync(job));
+        }
+        var reply = new List<byte>();
+        RespText.AppendHeader(reply, '*', 4);
+        RespText.AppendBulk(reply, Encoding.ASCII.GetBytes(job.Name));
+        foreach (long number in (long[])[end.WorldLine.Number, end.Version.Number, instants.TimeUsOf(end)])
+        {
+            RespText.AppendHeader(reply, ':', number);
+        }
+        return [.. reply];
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> StateAsync(string name) => StepAsync(name, job => Task.FromResult(StateOf(job)));
+
+    /// <inheritdoc />
+    public Task<byte[]> HoldAsync(string name) => StepAsync(name, async job =>
+    {
+        RequireReady(job);
+        bool isFirst;
+        lock (_gate)
+        {
+            if (_job != job) { throw Ended(); }
+            lock (shard.Versions.Lock) { isFirst = shard.Reset.Hold(); }
+        }
+        if (isFirst) { Tell($"operations of clients are held: the cluster is set back to version {job.End.Version}"); }
+        long began = Environment.TickCount64;
+        if (await shard.Access.AwaitForwardedAsync(StepMax, _ending.Token).ConfigureAwait(false) is { } open)
+        {
+            lock (shard.Versions.Lock) { shard.Reset.Quiet(open); }
+            shard.OnCommitAwaited();
+            while (!IsCovered() && Environment.TickCount64 - began < StepMax.TotalMilliseconds)
+            {
+                await Task.Delay(Pause, _ending.Token).ConfigureAwait(false);
+            }
+        }
+        return StateOf(job);
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> WriteAsync(string name) => StepAsync(name, async job =>
+    {
+        if (!IsCovered())
+        {
+            throw new PastException("nothing is written before operations are held, and all that was acknowledged is committed");
+        }
+        // Clients have done some more since it was prepared.
+        await AddAsync(job).ConfigureAwait(false);
+        long before;
+        lock (shard.Versions.Lock)
+        {
+            if (!shard.Reset.TryFreeze(shard.RecordedCut)) { throw Recovered(); }
+            // The marker on its way closes what was open before.
+            before = shard.Versions.OpenVersion - 1;
+        }
+        while (!MayWrite()) { await Task.Delay(Pause, job.Life.Token).ConfigureAwait(false); }
+        note();
+        await job.Plan.WriteAsync(live(), AnswerMax, job.Life.Token).ConfigureAwait(false);
+        lock (shard.Versions.Lock)
+        {
+            if (!shard.Reset.Written()) { throw Recovered(); }
+        }
+        shard.Versions.MarkChanged();
+        return RespText.Integers(before, job.Plan.Keys);
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> CloseAsync(string name, long above) => StepAsync(name, async job =>
+    {
+        lock (shard.Versions.Lock)
+        {
+            if (!shard.Reset.TryClose(new(above))) { throw new PastException("nothing is closed before it is written"); }
+        }
+        shard.Access.EndVersion();
+        shard.OnCommitAwaited();
+        VersionNumber? result;
+        while ((result = ResultOf()) is null) { await Task.Delay(Pause, job.Life.Token).ConfigureAwait(false); }
+        return RespText.Integer(result.Value.Number);
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> EndAsync(string name) => StepAsync(name, async job =>
+    {
+        (WorldLine line, VersionNumber branch) = await EndAsync(job).ConfigureAwait(false);
+        return RespText.Integers(line.Number, branch.Number);
+    });
+
+    /// <summary>Ends a reset that nobody asks for any more. The control task; it waits for nothing.</summary>
+    public void Keep()
+    {
+        Job job;
+        lock (_gate)
+        {
+            if (_job is null || _job.IsBusy || !_giving.IsCompleted) { return; }
+            job = _job;
+        }
+        TimeSpan silent = TimeSpan.FromMilliseconds(Environment.TickCount64 - job.AskedAt);
+        if (silent < (shard.Reset.IsHeld ? HeldSilentMax : SilentMax)) { return; }
+        if (shard.Reset.IsHeld) { report.Warn($"shard {shard.Seat.Shard}: nobody goes on with the reset: it ends"); }
+        _giving = Task.Run(() => PastAnswer.OfAsync(async () =>
+        {
+            await EndAsync(job).ConfigureAwait(false);
+            return [];
+        }));
+    }
+
+    /// <summary>Gives up what is under way: the shard ends.</summary>
+    public async Task StopAsync()
+    {
+        await _ending.CancelAsync().ConfigureAwait(false);
+        await _giving.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+    }
+
+    // ---- Steps ----
+
+    private string? WhyNot() => shard.CohortShard is not null ? "the shards of this cluster are replicated: a reset is not possible there"
+        : !shard.HasGridCuts ? "this cluster finds its cuts by dependencies (--finder): a reset needs the clock grid's"
+        : shard.Moves.Watch is { } slots && slots.Table.Revision != Core.Ownership.MapRevision.First
+        ? "slots have moved in this cluster, or are about to: which shard had a key then is not known, and a reset is not possible"
+        : !shard.IsOpen ? "the shard does not serve now: try again"
+        : past().HasServer ? null : PastAnswer.NoServer().Message;
+
+    private async Task PrepareAsync(Job job)
+    {
+        try
+        {
+            await instants.CommittedAsync(new(InstantBy.Ago, 0), job.Life.Token).ConfigureAwait(false);
+            await AddAsync(job).ConfigureAwait(false);
+            job.IsReady = true;
+        }
+        catch (Exception e) when (PastAnswer.WhyOf(e) is not null)
+        {
+            job.Failure = PastAnswer.WhyOf(e);
+        }
+    }
+
+    // Adds what has been done up to the newest version that is committed: all, once operations are held.
+    private async Task AddAsync(Job job)
+    {
+        if (committed() is not { } last) { throw new PastException("nothing is kept yet"); }
+        CancellationToken stop = job.Life.Token;
+        IEnumerable<StoreKey> touched = past().TouchedKeys(job.UpTo, last, stop);
+        if (job.Prefix.Length > 0) { touched = touched.Where(k => k.Name.AsSpan().StartsWith(job.Prefix)); }
+        foreach (StoreKey[] some in job.Plan.Missing(touched).Chunk(ResetPlan.KeysAtOnce))
+        {
+            job.Plan.Add(await past().DumpAsync(job.End.Version, some, stop).ConfigureAwait(false));
+        }
+        job.UpTo = last;
+    }
+
+    private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(Job job)
+    {
+        bool isFree = false;
+        DurableClaim claim = default;
+        lock (shard.Versions.Lock)
+        {
+            if (shard.Reset.Phase is ResetPhase.None or ResetPhase.Holds) { isFree = true; }
+            else
+            {
+                ShardMachine machine = shard.Versions.Machine!;
+                claim = machine.ClaimOf(machine.Durable);
+            }
+            if (isFree) { shard.Reset.End(); }
+        }
+        (WorldLine, VersionNumber) ended = default;
+        if (isFree) { shard.Access.OnHoldEnded(); }
+        else
+        {
+            try
+            {
+                if (await shard.Seat.BeginWorldLineAsync(claim, row: null, _ending.Token).ConfigureAwait(false) is { } branch)
+                {
+                    shard.Cuts!.Coordination?.Link.SayBegun();
+                    ended = (claim.Point.WorldLine.Next, branch);
+                    Tell($"world-line {claim.Point.WorldLine.Next} begins at version {branch}, by a reset to version {job.End.Version}");
+                }
+            }
+            catch (RecoveryRefusedException e)
+            {
+                throw new PastException(e.Message);
+            }
+            shard.Versions.LeaveFor(claim.Point.WorldLine.Next);
+        }
+        await job.Life.CancelAsync().ConfigureAwait(false);
+        lock (_gate)
+        {
+            if (_job == job) { _job = null; }
+        }
+        return ended;
+    }
+
+    // ---- What is known ----
+
+    private Task<byte[]> StepAsync(string name, Func<Job, Task<byte[]>> step) => PastAnswer.OfAsync(async () =>
+    {
+        Job job;
+        lock (_gate)
+        {
+            if (_job is null || _job.Name != name) { throw Ended(); }
+            job = _job;
+            job.Begin();
+        }
+        try
+        {
+            return await step(job).ConfigureAwait(false);
+        }
+        finally
+        {
+            job.Finish();
+        }
+    });
+
+    private static void RequireReady(Job job)
+    {
+        if (job.Failure is { } why) { throw new PastException(why); }
+        if (!job.IsReady) { throw new PastException("the reset is not prepared yet"); }
+    }
+
+    private byte[] StateOf(Job job)
+    {
+        if (job.Failure is { } why) { throw new PastException(why); }
+        string state = shard.Reset.Phase switch
+        {
+            ResetPhase.None => job.IsReady ? "ready" : "prepares",
+            ResetPhase.Holds => IsCovered() ? "held" : "holds",
+            ResetPhase.Writes => "writes",
+            ResetPhase.Written => "written",
+            _ => "closes",
+        };
+        var reply = new List<byte>();
+        RespText.AppendHeader(reply, '*', 5);
+        RespText.AppendBulk(reply, Encoding.ASCII.GetBytes(state));
+        WorldPoint cut = shard.RecordedCut;
+        foreach (long number in (long[])[job.Plan.Keys, job.Plan.Bytes, cut.WorldLine.Number, cut.Version.Number])
+        {
+            RespText.AppendHeader(reply, ':', number);
+        }
+        return [.. reply];
+    }
+
+    private bool IsCovered()
+    {
+        lock (shard.Versions.Lock) { return shard.Reset.IsCovered(shard.RecordedCut); }
+    }
+
+    private VersionNumber? ResultOf()
+    {
+        lock (shard.Versions.Lock) { return shard.Reset.Phase == ResetPhase.Closes ? shard.Reset.Result : throw Recovered(); }
+    }
+
+    private bool MayWrite()
+    {
+        lock (shard.Versions.Lock)
+        {
+            ShardMachine machine = shard.Versions.Machine!;
+            return shard.Reset.Phase != ResetPhase.Writes ? throw Recovered()
+                : shard.Reset.MayWrite(machine.MarkerInFlight);
+        }
+    }
+
+    private static PastException Ended() => new("there is no such reset any more: it has ended, or another one was prepared");
+
+    private static PastException Recovered() => new("a recovery has come between, and has undone what was written");
+
+    private void Tell(string what) => report.Info($"shard {shard.Seat.Shard}: {what}");
+
+    // What is prepared for one reset.
+    private sealed class Job(Boundary end, byte[] prefix, long shiftMs, CancellationToken ending)
+    {
+        private int _steps;
+        private long _askedAt = Environment.TickCount64;
+
+        public string Name { get; } = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
+
+        public Boundary End { get; } = end;
+
+        public byte[] Prefix => prefix;
+
+        public ResetPlan Plan { get; } = new(shiftMs);
+
+        // Up to there the log was read.
+        public Boundary UpTo { get; set; } = end;
+
+        public Task Preparing { get; set; } = Task.CompletedTask;
+
+        public volatile bool IsReady;
+
+        public volatile string? Failure;
+
+        public CancellationTokenSource Life { get; } = CancellationTokenSource.CreateLinkedTokenSource(ending);
+
+        public long AskedAt => Volatile.Read(ref _askedAt);
+
+        // A step is under way, or it is being prepared.
+        public bool IsBusy => Volatile.Read(ref _steps) > 0 || !Preparing.IsCompleted;
+
+        public void Begin() => Interlocked.Increment(ref _steps);
+
+        public void Finish()
+        {
+            Volatile.Write(ref _askedAt, Environment.TickCount64);
+            Interlocked.Decrement(ref _steps);
+        }
+    }
+}
