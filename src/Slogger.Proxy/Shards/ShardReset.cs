@@ -10,12 +10,12 @@ using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Cluster;
-using Slogger.Proxy.Shards;
+using Slogger.Proxy.Past;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rollback;
 
-namespace Slogger.Proxy.Past;
+namespace Slogger.Proxy.Shards;
 
 /// <summary>The resets of a shard, one at a time. Any thread.</summary>
 /// <param name="shard">Whose.</param>
