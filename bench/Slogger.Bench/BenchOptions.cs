@@ -104,7 +104,7 @@ internal sealed record BenchOptions
         usage: dotnet run -c Release --project bench/Slogger.Bench -- <suite> [options]
 
         suites: quick none-pinned none-unpinned typical latency log aof commit memory restore rollback drain-study
-                sessions finders faster faster-local co-location sites cohort grpc reduce past all
+                sessions finders faster faster-local co-location sites cohort grpc reduce past reset all
                 selfcheck (of the bench itself)
 
           --cases a,b,c        only these: raw haproxy haproxy2 nutcracker none log5 log1 bgsave drain everysec always faster

@@ -141,7 +141,7 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
     }
 
     // Redis Cluster's: CRC-16 (XMODEM) of the key, of 16384.
-    private static int Slot(string key)
+    internal static int Slot(string key)
     {
         int crc = 0;
         foreach (char c in key)
@@ -153,7 +153,7 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
         return crc & 16383;
     }
 
-    private static void Fill(int port, byte[][] sets)
+    internal static void Fill(int port, byte[][] sets)
     {
         using Socket socket = Connect(port);
         for (int first = 0; first < sets.Length; first += 1000) { Exchange(socket, sets[first..Math.Min(sets.Length, first + 1000)]); }
@@ -179,7 +179,7 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
         }
     }
 
-    private static void Exchange(Socket socket, byte[][] requests)
+    internal static void Exchange(Socket socket, byte[][] requests)
     {
         byte[] request = [.. requests.SelectMany(r => r)];
         for (int sent = 0; sent < request.Length;) { sent += socket.Send(request, sent, request.Length - sent, SocketFlags.None); }
@@ -191,7 +191,7 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
         }
     }
 
-    private static Socket Connect(int port)
+    internal static Socket Connect(int port)
     {
         var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true,
             ReceiveTimeout = 120_000 };
@@ -236,7 +236,7 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
     }
 
     // Committed, with a checkpoint of nearly all of it, and indexed.
-    private static void WaitUntilReady(int port, bool isInPlace)
+    internal static void WaitUntilReady(int port, bool isInPlace)
     {
         using var client = new RespClient(port, s_limit);
         client.Expect("DPR.WAIT", "*", "60000");
@@ -254,7 +254,7 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
         throw new BenchException("the proxy took no checkpoint");
     }
 
-    private static int Adopt(int port, HashSet<int> stores)
+    internal static int Adopt(int port, HashSet<int> stores)
     {
         using var client = new RespClient(port, s_limit);
         int pid = client.ServerProcess();

@@ -82,6 +82,9 @@ internal static class SuiteCatalog
             case "past":
                 new Past.PastSuite(options, results).Run();
                 break;
+            case "reset":
+                new Past.ResetSuite(options, results).Run();
+                break;
             case "restore":
                 new RestoreSuite(options, results).Run();
                 break;

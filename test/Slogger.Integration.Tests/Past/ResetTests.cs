@@ -5,6 +5,7 @@ using System.Text.Json;
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Sites;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Integration.Tests.Workload;
 using static Slogger.Integration.Tests.Past.StoreView;
@@ -242,6 +243,32 @@ public sealed class ResetTests(ITestOutputHelper output)
         Assert.Equal(1, refused);
         Assert.Contains("SWAPDB, after version", why);
         Assert.Equal(0, (await after.DoAsync("DBSIZE")).AsInteger());
+    }
+
+    // For a backup a reset is writes like others; the embedded store knows no RESTORE.
+    [Fact]
+    public async Task BackupWithEmbeddedStores_FollowsIt_AndServesWhatWasSetBack()
+    {
+        using var workspace = new Workspace();
+        await using var sites = new TwoSites(workspace, 1, 1, usesPostgres: false, embedded: true, TimeSpan.FromMilliseconds(2));
+        await sites.StartAsync();
+        string version;
+        using (RespClient client = await sites.Primary.ConnectAsync(0))
+        {
+            await client.DoAsync("MSET", "a", "1", "b", "2", "c", "3");
+            await client.DoAsync("SET", "lives", "x", "PX", "600000");
+            version = await VersionNowAsync(client);
+            await client.DoAsync("MSET", "a", "9", "new", "9", "lives", "y");
+            await client.DoAsync("DEL", "b");
+        }
+        await ResetAsync(sites.Primary.Port(0), version);
+        await sites.FollowingAsync();
+        await sites.Primary.KillAsync();
+        await sites.FailOverAsync();
+        using RespClient backup = await sites.Primary.ConnectAsync(0);
+        Assert.Equal(["1", "2", "3", "x", ""],
+            (await backup.DoAsync("MGET", "a", "b", "c", "lives", "new")).Items.Select(v => v.IsNull ? "" : v.Text));
+        Assert.InRange((await backup.DoAsync("PTTL", "lives")).AsInteger(), 300_000, 600_000);
     }
 
     private static async Task<string> LookAsync(ProxyDeployment deployment)
