@@ -12,7 +12,7 @@ namespace Slogger.FrontEnd;
 /// <summary>The handlers of what is asked about the past.</summary>
 internal static class PastCommand
 {
-    public const string Names = $"{AsOf} {History} {Changed} {SnapshotCommand.Name}";
+    public const string Names = $"{AsOf} {History} {Changed} {SnapshotCommand.Name} {RollCommand.Name}";
 
     private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED";
     private const int FirstWord = 3;
@@ -33,6 +33,7 @@ internal static class PastCommand
         return name switch
         {
             SnapshotCommand.Name => SnapshotCommand.Handle(client, past.Snapshots),
+            RollCommand.Name => RollCommand.Handle(client, past.Roll),
             History => ReadHistory(client, past),
             Changed => ReadChanged(client, past),
             _ => Read(client, past),
