@@ -112,6 +112,10 @@ internal interface IPastRoll
     /// <param name="arguments">Its arguments.</param>
     Task<byte[]> EvalAsync(string name, int database, int protocol, byte[] script, IReadOnlyList<byte[]> arguments);
 
+    /// <summary>Lets whoever is on the same machine, as the same user, read there, too: the path of its Unix socket, and which server
+    /// that is (run_id).</summary>
+    Task<byte[]> OpenAsync(string name);
+
     /// <summary>What was done since a script read last: how many commands are left out, and the newest.</summary>
     Task<byte[]> CommandsAsync(string name);
 

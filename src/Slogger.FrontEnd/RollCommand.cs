@@ -4,6 +4,7 @@
 //   DPR.ROLL TO name version
 //   DPR.ROLL EVAL name script [argument ...]
 //   DPR.ROLL COMMANDS name
+//   DPR.ROLL OPEN name
 //   DPR.ROLL END name
 //
 // Who begins is asked for the right to all data. The name is known to nobody else.
@@ -15,7 +16,7 @@ internal static class RollCommand
     public const string Name = "DPR.ROLL";
 
     private const string Form = $"{Name} BEGIN FROM version TO version, or {Name} TO name version, {Name} EVAL name script [argument ...], "
-        + $"{Name} COMMANDS name, {Name} END name";
+        + $"{Name} COMMANDS name, {Name} OPEN name, {Name} END name";
     private const int FirstArgument = 4;
 
     public static bool Handle(Client client, IPastRoll roll)
@@ -43,6 +44,7 @@ internal static class RollCommand
         {
             return PastCommand.Ask(client, () => roll.CommandsAsync(name));
         }
+        if (client.ArgumentCount == 3 && client.ArgumentIs(1, "OPEN"u8)) { return PastCommand.Ask(client, () => roll.OpenAsync(name)); }
         if (client.ArgumentCount == 3 && client.ArgumentIs(1, "END"u8)) { return PastCommand.Ask(client, () => roll.EndAsync(name)); }
         return client.RefuseCommand($"ERR SLOGGER it is {Form}");
     }

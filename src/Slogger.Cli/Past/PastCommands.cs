@@ -40,6 +40,15 @@ internal static class PastCommands
             + "versions has binary digits. For either the user needs the right to replicate (SYNC). Exit code 1: it was true at no "
             + "version.",
             "[KEY]", FindCommand.RunAsync),
+        new(RollCommand.Name, "run a program at one instant after the other, with all data as it was", RollCommand.Options,
+            ["roll --from 1h --step 1m --exec 'redis-cli -s $SLOGGER_SOCKET_0 dbsize'",
+                "roll --from 14:03:07 --to 14:05:00 --step 1s --exec ./look.sh --address 127.0.0.1:6380"],
+            "At each step all shards are brought to the end of one version, each in a redis-server beside its own, and the program is run "
+            + "by /bin/sh. It finds them by their Unix sockets, of which shard 0 has SLOGGER_SOCKET_0. SLOGGER_VERSION and SLOGGER_TIME "
+            + "say where they stand. It can only read there, and no expiries. The sockets are on the machines of the proxies, for their "
+            + "user: the command has to run there. It takes memory for one more copy of the data. The user of Redis needs the right to replicate "
+            + "(SYNC). Exit code 1: it was refused, or the program failed, which ends it.",
+            RollCommand.RunAsync),
         new(DiffCommand.Name, "show which keys differ between two instants", DiffCommand.Options,
             ["diff --from 10m", "diff --from 14:03:07.120 --to 14:05:00 --prefix cart: --values --address 127.0.0.1:6380"],
             "A line for each key: + it is new, - it is gone, ~ it has another value, E it has the same value and expires at another time. "

@@ -157,6 +157,7 @@ internal sealed record DiffReport(PastInstant From, PastInstant To, int Named, I
 [JsonSerializable(typeof(HistoryReport))]
 [JsonSerializable(typeof(DiffReport))]
 [JsonSerializable(typeof(FindReport))]
+[JsonSerializable(typeof(RollReport))]
 [JsonSerializable(typeof(RetentionReport))]
 [JsonSerializable(typeof(SnapshotManifest))]
 [JsonSerializable(typeof(LoadReport))]

@@ -2,6 +2,7 @@
 using System.Text;
 using Slogger.Cli.Access;
 using Slogger.Cli.Terminal;
+using Slogger.Redis.Connections;
 
 namespace Slogger.Cli.Past;
 
@@ -9,6 +10,7 @@ namespace Slogger.Cli.Past;
 internal sealed class PastRoll : IAsyncDisposable
 {
     private const string Command = "DPR.ROLL";
+    private static readonly TimeSpan ConnectMax = TimeSpan.FromSeconds(5);
 
     private readonly List<Part> _parts = [];
     private readonly TextWriter _progress;
@@ -82,6 +84,41 @@ internal sealed class PastRoll : IAsyncDisposable
             [.. replies.SelectMany(r => r.Items[1].Items).Select(c => new FoundEffect(null, [.. c.Items.Select(a => a.Text)]))]);
     }
 
+    /// <summary>Lets processes of this machine read what the shards have.</summary>
+    /// <returns>The Unix sockets, in order of the shards.</returns>
+    /// <exception cref="ProxyUnreachableException">A shard has it elsewhere, could not be asked, or has refused.</exception>
+    public async Task<IReadOnlyList<string>> OpenToReadersAsync()
+    {
+        List<string> sockets = [];
+        foreach (Part part in _parts)
+        {
+            ProxyReply opened = await part.AskAsync("OPEN", part.Name).ConfigureAwait(false);
+            string socket = opened.Items[0].Text;
+            if (!await IsHereAsync(socket, opened.Items[1].Text).ConfigureAwait(false))
+            {
+                throw new ProxyUnreachableException($"{part.Address} shows the past at {socket}, which cannot be reached from here",
+                    "run this command on the machine of all the cluster's proxies, as their user");
+            }
+            sockets.Add(socket);
+        }
+        return sockets;
+    }
+
+    // Another machine may have another server there.
+    private static async Task<bool> IsHereAsync(string socket, string server)
+    {
+        try
+        {
+            await using RedisConnection there = await RedisConnection.ConnectOnceAsync(RedisEndpoint.Unix(socket), ConnectMax, default)
+                .ConfigureAwait(false);
+            return (await there.InfoAsync("server").ConfigureAwait(false)).GetValueOrDefault("run_id") == server;
+        }
+        catch (RedisException)
+        {
+            return false;
+        }
+    }
+
     public async ValueTask DisposeAsync()
     {
         foreach (Part part in _parts)
@@ -111,6 +148,8 @@ internal sealed class PastRoll : IAsyncDisposable
 
     private sealed class Part(string address, ProxyConnection proxy)
     {
+        public string Address => address;
+
         public string Name { get; set; } = "";
 
         public async Task<ProxyReply> AskAsync(params string[] words)

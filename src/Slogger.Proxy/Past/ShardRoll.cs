@@ -79,7 +79,7 @@ internal sealed class ShardRoll : IPastRoll
         {
             throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
         }
-        _rolling = await OpenAsync(_server, checkpoint, end, rules).ConfigureAwait(false);
+        _rolling = await BeginAsync(_server, checkpoint, end, rules).ConfigureAwait(false);
         return RespText.Bulk(Encoding.ASCII.GetBytes(_rolling.Name));
     });
 
@@ -113,6 +113,16 @@ internal sealed class ShardRoll : IPastRoll
     /// <inheritdoc />
     public Task<byte[]> CommandsAsync(string name) => OfAsync(name, rolling =>
         Task.FromResult(PastReplies.Commands(rolling.Store.LeftOut, rolling.Store.Told)));
+
+    /// <inheritdoc />
+    public Task<byte[]> OpenAsync(string name) => OfAsync(name, async rolling =>
+    {
+        string server = await rolling.Store.OpenToReadersAsync(_ending.Token).ConfigureAwait(false);
+        var reply = new List<byte>();
+        RespText.AppendHeader(reply, '*', 2);
+        foreach (string text in (string[])[rolling.Server.SocketPath, server]) { RespText.AppendBulk(reply, Encoding.UTF8.GetBytes(text)); }
+        return [.. reply];
+    });
 
     /// <inheritdoc />
     public Task<byte[]> EndAsync(string name) => InTurnAsync(async () =>
@@ -187,7 +197,7 @@ internal sealed class ShardRoll : IPastRoll
         }
     });
 
-    private async Task<Rolling> OpenAsync(RedisSupervisorOptions how, Checkpoint checkpoint, Boundary end, IReadOnlyList<string> rules)
+    private async Task<Rolling> BeginAsync(RedisSupervisorOptions how, Checkpoint checkpoint, Boundary end, IReadOnlyList<string> rules)
     {
         var server = new RedisSupervisor(how);
         var history = new LogHistory(_log);

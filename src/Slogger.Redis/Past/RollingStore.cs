@@ -7,6 +7,7 @@
 using System.Buffers;
 using System.Diagnostics;
 using System.Globalization;
+using System.Security.Cryptography;
 using System.Text;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
@@ -25,6 +26,7 @@ public sealed record RollingSources(string BaseFile, long BaseOffset, IHistorySo
 /// <summary>A store that goes forward. One caller at a time; behind an exception it is not used again.</summary>
 public sealed class RollingStore : IAsyncDisposable
 {
+    private const string OwnUser = "slogger-roll", RunId = "run_id:";
     private const int BatchCommands = 1000, BatchValues = 100, BatchBytes = 1 << 20, WindowBytes = 1 << 20;
 
     // Of the commands that are told.
@@ -154,6 +156,32 @@ public sealed class RollingStore : IAsyncDisposable
         return await _scripts.RunAsync(async command =>
             (await _connection.RunOnWireAsync(new RedisBatch().Add(command), stop).ConfigureAwait(false))[0],
             database, protocol, rules, keys: null, words, stop).ConfigureAwait(false);
+    }
+
+    /// <summary>Lets whoever connects read, without a password, and do nothing else: who reaches the Redis is for its endpoint to
+    /// decide.</summary>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>Which server it is (run_id).</returns>
+    /// <exception cref="RedisException">It cannot.</exception>
+    public async Task<string> OpenToReadersAsync(CancellationToken stop)
+    {
+        string password = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
+        string[][] commands =
+        [
+            ["ACL", "SETUSER", OwnUser, "reset", "on", $">{password}", "allkeys", "allchannels", "+@all"], ["AUTH", OwnUser, password],
+            // Those who connect are this user.
+            ["ACL", "SETUSER", "default", "reset", "on", "nopass", "allkeys", "+@read", "+eval_ro", "+info", "+ping", "+select", "+command",
+                .. LensScripts.Never],
+            ["INFO", "server"],
+        ];
+        var batch = new RedisBatch();
+        foreach (string[] words in commands) { batch.Add([.. words.Select(Encoding.ASCII.GetBytes)]); }
+        IReadOnlyList<RedisReply> replies = await _connection.RunAsync(batch, stop).ConfigureAwait(false);
+        if (replies.FirstOrDefault(r => r.IsError) is { } error)
+        {
+            throw new RedisException(RedisProblem.NoPermission, $"Readers cannot be let in: Redis answered {error.Text}.");
+        }
+        return replies[^1].Text.Split('\n').First(l => l.StartsWith(RunId, StringComparison.Ordinal))[RunId.Length..].TrimEnd();
     }
 
     /// <inheritdoc />

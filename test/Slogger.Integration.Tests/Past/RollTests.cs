@@ -2,6 +2,7 @@
 // databases, expiries, what cannot be repeated key by key. SLOGGER_TEST_SEED repeats a run.
 using System.Globalization;
 using Slogger.Integration.Tests.Chaos;
+using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Integration.Tests.Workload;
@@ -181,6 +182,50 @@ public sealed class RollTests(ITestOutputHelper output)
         string name = (await again.DoAsync("DPR.ROLL", "BEGIN", "FROM", version, "TO", version)).Text;
         await ToAsync(again, name, version);
         Assert.Equal("v", (await again.DoAsync("DPR.ROLL", "EVAL", name, "return redis.call('GET', 'k')")).Text);
+    }
+
+    // What the program reads at each step is what there was then, and it can do nothing else.
+    [Fact]
+    public async Task Program_AtEachStep_ReadsAllShardsAsTheyWere()
+    {
+        using var workspace = new Workspace();
+        await using var cluster = new ClusterDeployment(workspace, 2, usesPostgres: false);
+        await cluster.StartAsync();
+        using RespClient one = await cluster.ConnectAsync(0), two = await cluster.ConnectAsync(1);
+        string first = cluster.Key(0, "n"), second = cluster.Key(1, "n"), address = $"127.0.0.1:{Text(cluster.Port(1))}";
+        await one.DoAsync("SET", first, "0");
+        await two.DoAsync("SET", second, "0");
+        string from = await VersionNowAsync(one);
+        for (int i = 0; i < 200; i++)
+        {
+            await one.DoAsync("INCR", first);
+            await two.DoAsync("INCR", second);
+        }
+        string look = $"echo at $SLOGGER_VERSION $(redis-cli -s $SLOGGER_SOCKET_0 get {first}) "
+            + $"$(redis-cli -s $SLOGGER_SOCKET_1 get {second})";
+        (int code, string told) = await ProxyProcess.CommandAsync("roll", "--address", address, "--from", from, "--step", "20ms",
+            "--exec", look);
+        Assert.True(code == 0, told);
+        string[][] seen = [.. told.Split('\n').Where(l => l.StartsWith("at ", StringComparison.Ordinal)).Select(l => l.Split(' '))];
+        Assert.True(seen.Length > 1, told);
+        Assert.Contains($"# the program was run {seen.Length} times", told);
+        Assert.Equal(["at", seen[0][1], "0", "0"], seen[0]);
+        foreach (string[] at in seen)
+        {
+            Assert.Equal(at[2], (await one.DoAsync("DPR.ASOF", "VERSION", at[1], "GET", first)).Text);
+            Assert.Equal(at[3], (await two.DoAsync("DPR.ASOF", "VERSION", at[1], "GET", second)).Text);
+        }
+        string[] never = ["set x y", "pttl x", "config get dir", "acl list", "client list", "flushall", "replicaof no one", "save"];
+        (code, told) = await ProxyProcess.CommandAsync("roll", "--address", address, "--from", from, "--step", "1h",
+            "--exec", string.Join(';', never.Select(command => $"redis-cli -s $SLOGGER_SOCKET_0 {command}")));
+        Assert.True(code == 0, told);
+        Assert.Equal(never.Length, told.Split('\n').Count(l => l.StartsWith("NOPERM", StringComparison.Ordinal)));
+        (code, told) = await ProxyProcess.CommandAsync("roll", "--address", address, "--from", from, "--step", "1h", "--exec", "exit 7");
+        Assert.Equal(1, code);
+        Assert.Contains("the program ended with exit code 7", told);
+        (code, told) = await ProxyProcess.CommandAsync("roll", "--address", address, "--step", "often");
+        Assert.Equal(2, code);
+        foreach (string why in (string[])["--from is needed", "--exec is needed", "--step \"often\""]) { Assert.Contains(why, told); }
     }
 
     // When it is there.
