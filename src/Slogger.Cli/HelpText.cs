@@ -80,6 +80,7 @@ internal static class HelpText
         [RunCommand.Name] = [("", PastReportJson.Default.RunReport)],
         [HistoryCommand.Name] = [("", PastReportJson.Default.HistoryReport)],
         [FindCommand.Name] = [("", PastReportJson.Default.FindReport)],
+        [RollCommand.Name] = [("", PastReportJson.Default.RollReport)],
         [DiffCommand.Name] = [("", PastReportJson.Default.DiffReport)],
         [RetentionCommand.Name] = [("", PastReportJson.Default.RetentionReport)],
         [SnapshotCommand.Name] = [("", PastReportJson.Default.SnapshotManifest)],

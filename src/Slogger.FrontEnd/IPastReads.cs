@@ -70,6 +70,9 @@ internal interface IPastReads
 
     /// <summary>Sets the shard back, with the others.</summary>
     IPastReset Reset { get; }
+
+    /// <summary>The whole store at one version after the other.</summary>
+    IPastRoll Roll { get; }
 }
 
 /// <summary>A shard's part in a reset of the cluster, step by step. Each answer is a reply, or an error. Any thread.</summary>
@@ -117,5 +120,38 @@ internal interface IPastSnapshots
     Task<byte[]> ReadAsync(string name, long offset, int bytesMax);
 
     /// <summary>Gives one up.</summary>
+    Task<byte[]> EndAsync(string name);
+}
+
+/// <summary>Shows the whole of a shard's past, going forward. Each answer is a reply, or an error. Any thread.</summary>
+internal interface IPastRoll
+{
+    /// <summary>Begins: its name. It stands nowhere yet.</summary>
+    /// <param name="from">The first version at whose end it can be.</param>
+    /// <param name="to">The last.</param>
+    /// <param name="user">Who asks: a user of the store's.</param>
+    Task<byte[]> BeginAsync(long from, long to, string user);
+
+    /// <summary>Brings it forward, for a second at most, to the first end at or above a version: 1 if it is there, else 0; the version of
+    /// that end, the end in microseconds since the Unix epoch, the next version at which something may differ (0: none), bytes done, and
+    /// bytes in all.</summary>
+    Task<byte[]> ToAsync(string name, long version);
+
+    /// <summary>What a script reads where it stands.</summary>
+    /// <param name="name">Its name.</param>
+    /// <param name="database">The database that is selected.</param>
+    /// <param name="protocol">Of the reply: 2 or 3.</param>
+    /// <param name="script">The script.</param>
+    /// <param name="arguments">Its arguments.</param>
+    Task<byte[]> EvalAsync(string name, int database, int protocol, byte[] script, IReadOnlyList<byte[]> arguments);
+
+    /// <summary>Lets whoever is on the same machine, as the same user, read there, too: the path of its Unix socket, and which server
+    /// that is (run_id).</summary>
+    Task<byte[]> OpenAsync(string name);
+
+    /// <summary>What was done since a script read last: how many commands are left out, and the newest.</summary>
+    Task<byte[]> CommandsAsync(string name);
+
+    /// <summary>Ends it.</summary>
     Task<byte[]> EndAsync(string name);
 }

@@ -12,7 +12,7 @@ namespace Slogger.FrontEnd;
 /// <summary>The handlers of what is asked about the past.</summary>
 internal static class PastCommand
 {
-    public const string Names = $"{AsOf} {History} {Changed} {SnapshotCommand.Name} {ResetCommand.Name}";
+    public const string Names = $"{AsOf} {History} {Changed} {SnapshotCommand.Name} {RollCommand.Name} {ResetCommand.Name}";
 
     private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED";
     private const int FirstWord = 3;
@@ -34,6 +34,7 @@ internal static class PastCommand
         {
             SnapshotCommand.Name => SnapshotCommand.Handle(client, past.Snapshots),
             ResetCommand.Name => ResetCommand.Handle(client, past.Reset),
+            RollCommand.Name => RollCommand.Handle(client, past.Roll),
             History => ReadHistory(client, past),
             Changed => ReadChanged(client, past),
             _ => Read(client, past),

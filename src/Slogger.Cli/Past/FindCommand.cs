@@ -1,5 +1,6 @@
 // slogger find: the first version at which a condition on some keys came true, and what was done to them in it. Only versions in which one
-// of the keys was named can change the condition, and the log says which those are: each of them is asked, in order.
+// of the keys was named can change the condition, and the log says which those are: each of them is asked, in order. Of a condition on the
+// whole store WholeSearch finds it.
 using System.Globalization;
 using System.Text;
 using System.Text.Json.Serialization.Metadata;
@@ -10,16 +11,19 @@ using Slogger.Proxy.Configuration;
 namespace Slogger.Cli.Past;
 
 /// <summary>A command on one of the keys.</summary>
-/// <param name="Key">The key.</param>
+/// <param name="Key">The key; null: the whole store was looked at.</param>
 /// <param name="Command">Its name and its arguments.</param>
-internal sealed record FoundEffect(string Key, IReadOnlyList<string> Command);
+internal sealed record FoundEffect(string? Key, IReadOnlyList<string> Command);
 
 /// <summary>What was found.</summary>
 /// <param name="Before">The last version at which the condition was not true; null: none is kept.</param>
 /// <param name="At">The first at which it was; null: none.</param>
+/// <param name="IsFirst">Whether it was not true at any version before that was to be asked.</param>
 /// <param name="Asked">How many versions were asked.</param>
-/// <param name="Commands">What was done to the keys in between.</param>
-internal sealed record FindReport(PastInstant? Before, PastInstant? At, int Asked, IReadOnlyList<FoundEffect> Commands) : Report
+/// <param name="LeftOut">How many commands there are before those that are shown.</param>
+/// <param name="Commands">What was done in between.</param>
+internal sealed record FindReport(PastInstant? Before, PastInstant? At, bool IsFirst, int Asked, long LeftOut,
+    IReadOnlyList<FoundEffect> Commands) : Report
 {
     protected override JsonTypeInfo Shape => PastReportJson.Default.FindReport;
 
@@ -27,8 +31,10 @@ internal sealed record FindReport(PastInstant? Before, PastInstant? At, int Aske
     {
         if (Before is { } before) { host.Output.WriteLine($"not true: {PastText.Of(before)}"); }
         if (At is { } at) { host.Output.WriteLine($"true:     {PastText.Of(at)}"); }
+        if (LeftOut > 0) { host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# {LeftOut} older commands are left out")); }
         foreach (FoundEffect effect in Commands) { host.Output.WriteLine($"  {PastText.Of(effect.Command)}"); }
         host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# {Asked} versions were asked"));
+        if (!IsFirst) { host.Output.WriteLine("# It may have been true before, too: only --first asks all versions."); }
     }
 }
 
@@ -37,15 +43,11 @@ internal static class FindCommand
 {
     public const string Name = "find";
 
-    private const string What = "What is looked for", When = "when", Sum = "sum", From = "from", To = "to", Origin = "the command line";
+    private const string What = "What is looked for", When = "when", Sum = "sum", From = "from", To = "to", First = "first";
+    private const string Step = "step", Bisect = "bisect", Origin = "the command line";
     private const int PageMax = 10_000, VersionsMax = 1_000_000;
-    private static readonly TimeSpan ToldEvery = TimeSpan.FromSeconds(2);
-
-    private static readonly (string Sign, Func<double, double, bool> Holds)[] s_signs =
-    [
-        ("<=", (a, b) => a <= b), (">=", (a, b) => a >= b), ("==", (a, b) => a == b), ("!=", (a, b) => a != b), ("<", (a, b) => a < b),
-        (">", (a, b) => a > b),
-    ];
+    private static readonly TimeSpan ToldEvery = TimeSpan.FromSeconds(2), StepMin = TimeSpan.FromMilliseconds(1);
+    private static readonly TimeSpan StepMax = TimeSpan.FromDays(3650);
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
@@ -56,6 +58,11 @@ internal static class FindCommand
         new(From, What, "TIME|DURATION|V", "Where it is begun: a time (as --at of slogger get), so long ago, or a version.",
             "all that is kept", ""),
         new(To, What, "TIME|DURATION|V", "Where it ends.", "now, with all that was acknowledged", ""),
+        new(First, What, "", "The condition is on the whole store, and no key is named. Every version is asked in which something was "
+            + "done.", "", "") { Shape = OptionShape.Flag },
+        new(Step, What, "DURATION", "With --first: ask so often only. What is found is the first of those.", "none: every version", ""),
+        new(Bisect, What, "", "The condition is on the whole store. Few versions are asked, and what is found need not be the first.",
+            "", "") { Shape = OptionShape.Flag },
         .. PastArguments.Access,
     ];
 
@@ -69,8 +76,23 @@ internal static class FindCommand
             errors.Add(new OptionError("it is not said what is looked for", Origin,
                 "slogger find --when \"tonumber(redis.call('GET', KEYS[1])) < 0\" stock:tea"));
         }
-        if (keys.Count == 0) { errors.Add(new OptionError("no key is named", Origin, "name the keys that the condition reads")); }
-        Func<double, bool>? sum = sumText is null ? null : SumOf(sumText, errors);
+        bool isFirst = texts.Values.ContainsKey(First), isBisect = texts.Values.ContainsKey(Bisect), isWhole = isFirst || isBisect;
+        if (keys.Count == 0 && !isWhole)
+        {
+            errors.Add(new OptionError("no key is named", Origin,
+                $"name the keys that the condition reads, or give --{First}: then it is on the whole store"));
+        }
+        if (keys.Count > 0 && isWhole)
+        {
+            errors.Add(new OptionError("a key is named, and the condition is on the whole store", Origin,
+                $"name no key, or leave out --{First} and --{Bisect}"));
+        }
+        if (isFirst && isBisect)
+        {
+            errors.Add(new OptionError($"--{First} and --{Bisect} exclude each other", Origin, "give one of them"));
+        }
+        TimeSpan? step = StepOf(texts.One(Step, errors), isFirst, errors);
+        var condition = new FindCondition(when ?? "", sumText is null ? null : FindCondition.SumOf(Sum, sumText, errors));
         string[]? from = since is null ? null : PastArguments.InstantOf(From, since, errors);
         string[]? to = PastArguments.InstantOf(To, until ?? "0s", errors);
         bool isFound = false;
@@ -78,38 +100,29 @@ internal static class FindCommand
         CommandResult result = await PastArguments.RunAsync(texts, host, errors, async past =>
         {
             byte[][] names = [.. keys.Distinct().Select(k => Encoding.UTF8.GetBytes(k))];
-            var search = new Search(past, names, when!, sum, progress);
-            FindReport report = await search.RunAsync(from, to!).ConfigureAwait(false);
+            var whole = new WholeSearch(past, condition, progress);
+            FindReport report = await (isBisect ? whole.BisectAsync(from, to!) : isFirst ? whole.FirstAsync(from, to!, step)
+                : new Search(past, names, condition, progress).RunAsync(from, to!)).ConfigureAwait(false);
             isFound = report.At is not null;
             return report;
         }).ConfigureAwait(false);
         return result != CommandResult.Done || isFound ? result
+            : isBisect ? CommandResult.Failed("the condition is not true at the end",
+                $"--{Bisect} looks between an instant at which it is not true and one at which it is: look at --{To}, or use --{First}")
             : CommandResult.Failed("the condition was true at no version", "look at --from and --to; slogger retention says what is kept");
     }
 
-    private static Func<double, bool>? SumOf(string text, List<OptionError> errors)
+    private static TimeSpan? StepOf(string? text, bool isFirst, List<OptionError> errors)
     {
-        foreach ((string sign, Func<double, double, bool> holds) in s_signs)
-        {
-            if (!text.TrimStart().StartsWith(sign, StringComparison.Ordinal)) { continue; }
-            if (!double.TryParse(text.TrimStart()[sign.Length..], CultureInfo.InvariantCulture, out double limit)) { break; }
-            return value => holds(value, limit);
-        }
-        errors.Add(new OptionError($"--{Sum} \"{text}\" is no condition", Origin, $"write --{Sum} \"< 100\", with <, <=, >, >=, == or !="));
+        if (text is null) { return null; }
+        if (!isFirst) { errors.Add(new OptionError($"--{Step} goes with --{First}", Origin, $"give --{First}, too, or leave it out")); }
+        if (OptionText.Duration(StepMin, StepMax)(text, out TimeSpan step, out string problem)) { return step; }
+        errors.Add(new OptionError($"--{Step} \"{text}\" {problem}", Origin, $"write --{Step} 1s"));
         return null;
     }
 
-    // The condition is an expression, or else a chunk. A number is told as text: as a reply of a script it would lose its fraction.
-    private const string Script = """
-        local f, e = loadstring('return (\n' .. ARGV[1] .. '\n)')
-        if not f then f, e = loadstring(ARGV[1]) end
-        if not f then return redis.error_reply('ERR it is no Lua: ' .. e) end
-        local v = f()
-        if v == nil or v == false then return false elseif v == true then return '1' else return tostring(v) end
-        """;
-
     // The versions in which the keys were named, and the condition at each.
-    private sealed class Search(PastCluster past, byte[][] keys, string when, Func<double, bool>? sum, TextWriter progress)
+    private sealed class Search(PastCluster past, byte[][] keys, FindCondition condition, TextWriter progress)
     {
         // By the shard that has them.
         private readonly Dictionary<string, List<byte[]>> _parts = [];
@@ -129,7 +142,7 @@ internal static class FindCommand
             }
             // What was before is to be known.
             before ??= await BeginningAsync(first).ConfigureAwait(false);
-            if (before is { } begin && await IsTrueAsync(begin.Version).ConfigureAwait(false)) { return new(null, begin, _asked, []); }
+            if (before is { } begin && await IsTrueAsync(begin.Version).ConfigureAwait(false)) { return Found(null, begin, []); }
             // All shards have closed it by themselves.
             if (named.Count > 0) { named.TryAdd(end.Version, end.Time); }
             long toldAt = Environment.TickCount64;
@@ -139,15 +152,18 @@ internal static class FindCommand
                 var here = new PastInstant(version, time);
                 if (await IsTrueAsync(version).ConfigureAwait(false))
                 {
-                    return new(before, here, _asked, await CommandsAsync(before?.Version ?? first, version).ConfigureAwait(false));
+                    return Found(before, here, await CommandsAsync(before?.Version ?? first, version).ConfigureAwait(false));
                 }
                 before = here;
                 if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
                 toldAt = Environment.TickCount64;
                 await progress.WriteLineAsync($"{_asked} of {named.Count} versions, now at {PastText.Of(here.Time)}").ConfigureAwait(false);
             }
-            return new(before, null, _asked, []);
+            return Found(before, null, []);
         }
+
+        private FindReport Found(PastInstant? before, PastInstant? at, IReadOnlyList<FoundEffect> commands) =>
+            new(before, at, IsFirst: true, _asked, LeftOut: 0, commands);
 
         // The first instant that all shards can show; null: of a history that is kept from its first write on there is none before that.
         private async Task<PastInstant?> BeginningAsync(long first)
@@ -175,25 +191,16 @@ internal static class FindCommand
             return true;
         }
 
-        private async Task<bool> IsTrueAsync(long version)
+        private Task<bool> IsTrueAsync(long version)
         {
             _asked++;
-            double total = 0;
-            foreach ((string address, List<byte[]> keys) in _parts)
+            return condition.IsTrueAsync(version, _parts.Select(part =>
             {
-                string[] asked = ["DPR.ASOF", "VERSION", PastCluster.Text(version), "EVAL_RO", Script, PastCluster.Text(keys.Count)];
-                byte[][] words = [.. asked.Select(Encoding.UTF8.GetBytes), .. keys, Encoding.UTF8.GetBytes(when)];
-                ProxyReply reply = await past.AskAtAsync(address, words).ConfigureAwait(false);
-                if (sum is null && !reply.IsNull) { return true; }
-                if (sum is null || reply.IsNull) { continue; }
-                if (!double.TryParse(reply.Text, CultureInfo.InvariantCulture, out double number))
-                {
-                    throw new ProxyUnreachableException($"at version {version} the expression gives \"{reply.Text}\", which is no number",
-                        "with --sum it has to give a number at each shard");
-                }
-                total += number;
-            }
-            return sum?.Invoke(total) ?? false;
+                string[] asked = ["DPR.ASOF", "VERSION", PastCluster.Text(version), "EVAL_RO", FindCondition.Script,
+                    PastCluster.Text(part.Value.Count)];
+                byte[][] words = [.. asked.Select(Encoding.UTF8.GetBytes), .. part.Value, Encoding.UTF8.GetBytes(condition.When)];
+                return past.AskAtAsync(part.Key, words);
+            }));
         }
 
         // Returns the version behind which all is known.

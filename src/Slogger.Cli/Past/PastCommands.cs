@@ -27,14 +27,28 @@ internal static class PastCommands
             + "command that names keys which the user may not read now only the name is shown. What a recovery took back is not shown. "
             + "--json has all arguments whole. For --commit log; --values needs a redis-server that the proxy runs (--redis-server), too.",
             "KEY", HistoryCommand.RunAsync),
-        new(FindCommand.Name, "show when a condition on keys came true first, and what was done then", FindCommand.Options,
+        new(FindCommand.Name, "show when a condition came true first, and what was done then", FindCommand.Options,
             ["find --when \"tonumber(redis.call('GET', KEYS[1])) < 0\" stock:tea",
-                "find --from 2h --when \"redis.call('HGET', KEYS[1], 'total')\" --sum \"!= 1000\" account:1 account:2"],
+                "find --from 2h --when \"redis.call('HGET', KEYS[1], 'total')\" --sum \"!= 1000\" account:1 account:2",
+                "find --from 2h --when \"redis.call('DBSIZE')\" --sum \"> 1000\" --first --step 1s"],
             "Only versions in which one of the keys was named can change the condition; each of them is asked, in order. So it is exact, "
             + "whatever the condition does in between. The condition is a script that Redis runs as EVAL_RO with the keys as KEYS: a reply "
             + "that is not false is true. Keys of several shards are asked at their shards, at one version of all. It reads the keys that "
-            + "are named and no others; commands that tell expiries are not allowed. Exit code 1: it was true at no version.",
-            "KEY", FindCommand.RunAsync),
+            + "are named and no others; commands that tell expiries are not allowed. With --first or --bisect it reads whatever it likes: "
+            + "each shard's data is loaded into a redis-server beside its own, which takes memory for one more copy of it, and brought "
+            + "forward from version to version. --bisect loads it again for some of the versions that it asks: as many as the number of "
+            + "versions has binary digits. For either the user needs the right to replicate (SYNC). Exit code 1: it was true at no "
+            + "version.",
+            "[KEY]", FindCommand.RunAsync),
+        new(RollCommand.Name, "run a program at one instant after the other, with all data as it was", RollCommand.Options,
+            ["roll --from 1h --step 1m --exec 'redis-cli -s $SLOGGER_SOCKET_0 dbsize'",
+                "roll --from 14:03:07 --to 14:05:00 --step 1s --exec ./look.sh --address 127.0.0.1:6380"],
+            "At each step all shards are brought to the end of one version, each in a redis-server beside its own, and the program is run "
+            + "by /bin/sh. It finds them by their Unix sockets, of which shard 0 has SLOGGER_SOCKET_0. SLOGGER_VERSION and SLOGGER_TIME "
+            + "say where they stand. It can only read there, and no expiries. The sockets are on the machines of the proxies, for their "
+            + "user: the command has to run there. It takes memory for one more copy of the data. The user of Redis needs the right to replicate "
+            + "(SYNC). Exit code 1: it was refused, or the program failed, which ends it.",
+            RollCommand.RunAsync),
         new(DiffCommand.Name, "show which keys differ between two instants", DiffCommand.Options,
             ["diff --from 10m", "diff --from 14:03:07.120 --to 14:05:00 --prefix cart: --values --address 127.0.0.1:6380"],
             "A line for each key: + it is new, - it is gone, ~ it has another value, E it has the same value and expires at another time. "

@@ -187,6 +187,7 @@ internal sealed record ResetReport(long Version, DateTimeOffset Time, long Keys,
 [JsonSerializable(typeof(HistoryReport))]
 [JsonSerializable(typeof(DiffReport))]
 [JsonSerializable(typeof(FindReport))]
+[JsonSerializable(typeof(RollReport))]
 [JsonSerializable(typeof(RetentionReport))]
 [JsonSerializable(typeof(SnapshotManifest))]
 [JsonSerializable(typeof(LoadReport))]

@@ -49,6 +49,19 @@ internal static class PastReplies
         return [.. bytes];
     }
 
+    /// <summary>Commands that were done.</summary>
+    /// <param name="leftOut">How many are left out.</param>
+    /// <param name="commands">The others: their names, and their arguments.</param>
+    public static byte[] Commands(long leftOut, IReadOnlyCollection<IReadOnlyList<byte[]>> commands)
+    {
+        var bytes = new List<byte>();
+        RespText.AppendHeader(bytes, '*', 2);
+        RespText.AppendHeader(bytes, ':', leftOut);
+        RespText.AppendHeader(bytes, '*', commands.Count);
+        foreach (IReadOnlyList<byte[]> command in commands) { AppendBulks(bytes, command); }
+        return [.. bytes];
+    }
+
     private static void AppendBulks(List<byte> bytes, IReadOnlyList<byte[]> texts)
     {
         RespText.AppendHeader(bytes, '*', texts.Count);

@@ -43,6 +43,7 @@ internal sealed class ShardPast : IPastReads
     private readonly CheckpointStore _checkpoints;
     private readonly PastInstants _instants;
     private readonly ShardSnapshots _snapshots;
+    private readonly ShardRoll _roll;
     private readonly RedisSupervisorOptions? _server;
     private readonly PastScan _scan;
     private readonly SemaphoreSlim _turn = new(1, 1);
@@ -62,19 +63,23 @@ internal sealed class ShardPast : IPastReads
         _scan = new(log, instants.Renew);
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
         _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!() };
+        _roll = new(options, log, checkpoints, instants) { Live = () => Live!() };
     }
 
     /// <summary>The live store, which knows who may read what.</summary>
     public required Func<RedisEndpoint> Live { get; init; }
 
-    /// <summary>The offset from which snapshots need the log; <see cref="long.MaxValue"/>: none is made.</summary>
-    public long HeldFrom => _snapshots.HeldFrom;
+    /// <summary>The offset from which snapshots, and what rolls, need the log; <see cref="long.MaxValue"/>: there is none.</summary>
+    public long HeldFrom => Math.Min(_snapshots.HeldFrom, _roll.HeldFrom);
 
     /// <inheritdoc />
     public IPastSnapshots Snapshots => _snapshots;
 
     /// <inheritdoc />
     public required IPastReset Reset { get; init; }
+
+    /// <inheritdoc />
+    public IPastRoll Roll => _roll;
 
     /// <inheritdoc />
     public Task<byte[]> FindAsync(Instant at) => PastAnswer.OfAsync(async () =>
@@ -201,6 +206,7 @@ internal sealed class ShardPast : IPastReads
     public void Keep()
     {
         _snapshots.Keep();
+        _roll.Keep();
         bool isDue = !_isCleared || (IsOpen && IsIdle);
         if (isDue && _keeping.IsCompleted) { _keeping = Task.Run(KeepAsync); }
     }
@@ -235,6 +241,7 @@ internal sealed class ShardPast : IPastReads
     public async Task EndAsync()
     {
         await _snapshots.StopAsync().ConfigureAwait(false);
+        await _roll.StopAsync().ConfigureAwait(false);
         await _ending.CancelAsync().ConfigureAwait(false);
         await _turn.WaitAsync().ConfigureAwait(false);
         _isEnded = true;

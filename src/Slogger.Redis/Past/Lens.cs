@@ -222,7 +222,7 @@ public sealed class Lens : IAsyncDisposable
     }
 
     // When the key expired, or was to expire, as clients knew it; null: never, or there is no such key.
-    private static long? ExpiryIn(ReadOnlySpan<byte> reply) =>
+    internal static long? ExpiryIn(ReadOnlySpan<byte> reply) =>
         Utf8Parser.TryParse(reply[1..], out long time, out _) && time >= EffectReplay.ExpiryShiftMs
             ? time - EffectReplay.ExpiryShiftMs : null;
 

@@ -2,7 +2,7 @@
 // lens's Redis who may read these keys and no others. What it reads besides is an error of Redis, and never a value that was not.
 //
 // Commands that tell what is otherwise in a lens are not allowed to it: other databases, expiries, which the lens has moved away, and names
-// of keys.
+// of keys. Where all keys are, only expiries are otherwise.
 using System.Text;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rollback;
@@ -14,8 +14,11 @@ internal sealed class LensScripts(RedisEndpoint endpoint, TimeSpan answerMax) : 
 {
     private const string User = "slogger-script", AnyPassword = "-";
 
-    private static readonly string[] s_never = ["-select", "-ttl", "-pttl", "-expiretime", "-pexpiretime", "-object", "-keys", "-scan",
-        "-dbsize", "-randomkey"];
+    /// <summary>Commands that tell expiries, which are moved away, as rules that forbid them.</summary>
+    public static IReadOnlyList<string> Never => s_never;
+
+    private static readonly string[] s_never = ["-ttl", "-pttl", "-expiretime", "-pexpiretime", "-object"];
+    private static readonly string[] s_notOfSome = ["-select", "-keys", "-scan", "-dbsize", "-randomkey"];
 
     private RedisPipeline? _connection;
     private (int Database, int Protocol) _is = (0, 2);
@@ -25,16 +28,17 @@ internal sealed class LensScripts(RedisEndpoint endpoint, TimeSpan answerMax) : 
     /// <param name="database">The database that is selected.</param>
     /// <param name="protocol">Of the reply: 2 or 3.</param>
     /// <param name="rules">Which commands whoever asks may run, as ACL SETUSER takes it.</param>
-    /// <param name="keys">The keys that it has declared.</param>
+    /// <param name="keys">The keys that it has declared; null: it may read all, and all are there.</param>
     /// <param name="words">The command.</param>
     /// <param name="stop">Gives up.</param>
     /// <returns>The reply, as it stands on the wire.</returns>
     /// <exception cref="PastException">Redis cannot be told of such a key, or of such rights.</exception>
     /// <exception cref="RedisException">The connection failed.</exception>
     public async Task<byte[]> RunAsync(Func<byte[][], Task<byte[]>> tell, int database, int protocol, IReadOnlyList<string> rules,
-        IReadOnlyList<byte[]> keys, IReadOnlyList<byte[]> words, CancellationToken stop)
+        IReadOnlyList<byte[]>? keys, IReadOnlyList<byte[]> words, CancellationToken stop)
     {
-        byte[][] patterns = [.. keys.Select(PatternOf)];
+        byte[][] reach = keys is null ? ["allkeys"u8.ToArray()]
+            : [.. s_notOfSome.Select(Encoding.ASCII.GetBytes), .. keys.Select(PatternOf)];
         if (_connection is null || _is != (database, protocol))
         {
             // The script's own rights need not allow this.
@@ -47,7 +51,7 @@ internal sealed class LensScripts(RedisEndpoint endpoint, TimeSpan answerMax) : 
             foreach (byte[] reply in await _connection.RunOnWireAsync(batch, stop).ConfigureAwait(false)) { Expect(reply); }
             _is = (database, protocol);
         }
-        Expect(await tell([.. UserWith([.. rules, .. s_never]), .. patterns]).ConfigureAwait(false));
+        Expect(await tell([.. UserWith([.. rules, .. s_never]), .. reach]).ConfigureAwait(false));
         return (await _connection.RunOnWireAsync(new RedisBatch().Add([.. words]), stop).ConfigureAwait(false))[0];
     }
 

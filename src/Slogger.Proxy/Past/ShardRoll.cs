@@ -1,0 +1,294 @@
+// The whole data of a shard at one version after the other, for scripts that read: a redis-server beside the shard's own loads the
+// checkpoint below the first, and goes forward by the log. The live store is asked for nothing but who may.
+//
+// There is one at a time, so that the machine needs memory for one more copy of the data. It does something only when it is asked, for a
+// second at most; after a minute of silence it ends.
+using System.Security.Cryptography;
+using System.Text;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Stores;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Past;
+using Slogger.Redis.Supervision;
+using Slogger.Replication.Following;
+
+namespace Slogger.Proxy.Past;
+
+/// <summary>Rolls through the past of a shard. Any thread; one question after the other.</summary>
+internal sealed class ShardRoll : IPastRoll
+{
+    private const string Folder = "roll";
+
+    private static readonly string[] s_settings = ["maxmemory 0"];
+    private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), BringMax = TimeSpan.FromSeconds(1);
+
+    private readonly VersionLog _log;
+    private readonly CheckpointStore _checkpoints;
+    private readonly PastInstants _instants;
+    private readonly RedisSupervisorOptions? _server;
+    private readonly SemaphoreSlim _turn = new(1, 1);
+    private readonly CancellationTokenSource _ending = new();
+    private volatile Rolling? _rolling;
+    private volatile bool _isCleared;   // of what a process before has left behind
+    private long _lastUsed;
+
+    public ShardRoll(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants)
+    {
+        (_log, _checkpoints, _instants) = (log, checkpoints, instants);
+        _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
+    }
+
+    /// <summary>The live store, which knows who may have all data.</summary>
+    public required Func<RedisEndpoint> Live { get; init; }
+
+    /// <summary>The offset from which it needs the log; <see cref="long.MaxValue"/>: there is none.</summary>
+    public long HeldFrom => _rolling?.Store.Offset ?? long.MaxValue;
+
+    private bool IsSilent => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= SilentMax.TotalMilliseconds;
+
+    /// <inheritdoc />
+    public Task<byte[]> BeginAsync(long from, long to, string user) => InTurnAsync(async () =>
+    {
+        if (_server is null) { throw PastAnswer.NoServer(); }
+        if (_rolling is not null && !IsSilent)
+        {
+            throw new PastException("somebody looks through the whole past of this shard already, and there is memory for one only: try "
+                + "again later");
+        }
+        await CloseAsync().ConfigureAwait(false);
+        await ClearAsync().ConfigureAwait(false);
+        IReadOnlyList<string> rules;
+        await using (ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false))
+        {
+            // All data is what a replica gets.
+            if (await rights.RefusalAsync(user, ["SYNC"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
+            {
+                return PastAnswer.Error(why);
+            }
+            rules = await rights.CommandRulesAsync(user, _ending.Token).ConfigureAwait(false);
+        }
+        (Boundary end, _) = _instants.Hold(await _instants.CommittedAsync(new(InstantBy.Version, to), _ending.Token).ConfigureAwait(false));
+        (Boundary first, Checkpoint checkpoint) = _instants.Hold(new VersionNumber(from));
+        if (first.Version > end.Version) { throw new PastException($"version {first.Version} is behind version {end.Version}"); }
+        if (_log.HasGap(first.Offset, end.Offset))
+        {
+            throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
+        }
+        _rolling = await BeginAsync(_server, checkpoint, end, rules).ConfigureAwait(false);
+        return RespText.Bulk(Encoding.ASCII.GetBytes(_rolling.Name));
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> ToAsync(string name, long version) => OfAsync(name, async rolling =>
+    {
+        if (EndAtOrAbove(new(version), rolling.End) is not { } end)
+        {
+            return PastAnswer.Error($"ERR SLOGGER version {version} is behind the last that was asked for, which is {rolling.End.Version}");
+        }
+        if (end.Version < rolling.Aim)
+        {
+            return PastAnswer.Error($"ERR SLOGGER it was brought to version {rolling.Aim}, and goes forward only");
+        }
+        (rolling.Aim, rolling.StandsAt) = (end.Version, null);
+        long endUs = _instants.TimeUsOf(end);
+        bool isThere = await rolling.Store.BringAsync(end.Offset, endUs / 1000, BringMax, _ending.Token).ConfigureAwait(false);
+        if (isThere) { rolling.StandsAt = end.Version; }
+        long all = rolling.Store.BytesTo(end.Offset);
+        return RespText.Integers(isThere ? 1 : 0, end.Version.Number, endUs, isThere ? NextOf(rolling) : 0,
+            isThere ? all : Math.Min(all, rolling.Store.BytesDone), all);
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> EvalAsync(string name, int database, int protocol, byte[] script, IReadOnlyList<byte[]> arguments) =>
+        OfAsync(name, async rolling => rolling.StandsAt is null
+            ? PastAnswer.Error($"ERR SLOGGER it stands nowhere yet: bring it to a version ({RollCommand.Name} TO)")
+            : await rolling.Store.RunAsync(database, protocol, rolling.Rules,
+                ["EVAL_RO"u8.ToArray(), script, "0"u8.ToArray(), .. arguments], _ending.Token).ConfigureAwait(false));
+
+    /// <inheritdoc />
+    public Task<byte[]> CommandsAsync(string name) => OfAsync(name, rolling =>
+        Task.FromResult(PastReplies.Commands(rolling.Store.LeftOut, rolling.Store.Told)));
+
+    /// <inheritdoc />
+    public Task<byte[]> OpenAsync(string name) => OfAsync(name, async rolling =>
+    {
+        string server = await rolling.Store.OpenToReadersAsync(_ending.Token).ConfigureAwait(false);
+        var reply = new List<byte>();
+        RespText.AppendHeader(reply, '*', 2);
+        foreach (string text in (string[])[rolling.Server.SocketPath, server]) { RespText.AppendBulk(reply, Encoding.UTF8.GetBytes(text)); }
+        return [.. reply];
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> EndAsync(string name) => InTurnAsync(async () =>
+    {
+        if (_rolling?.Name == name) { await CloseAsync().ConfigureAwait(false); }
+        return "+OK\r\n"u8.ToArray();
+    });
+
+    /// <summary>Ends what nobody has asked for a while, and at the first call what a process before has left behind. The control task; it
+    /// waits for nothing.</summary>
+    public void Keep()
+    {
+        bool isDue = !_isCleared || (_rolling is not null && IsSilent);
+        if (isDue && _turn.Wait(0)) { _ = Task.Run(KeepAsync); }
+    }
+
+    /// <summary>Ends all of it.</summary>
+    public async Task StopAsync()
+    {
+        await _ending.CancelAsync().ConfigureAwait(false);
+        await _turn.WaitAsync().ConfigureAwait(false);
+        await CloseAsync().ConfigureAwait(false);
+        _turn.Release();
+    }
+
+    private async Task KeepAsync()
+    {
+        try
+        {
+            if (_rolling is not null && IsSilent) { await CloseAsync().ConfigureAwait(false); }
+            await ClearAsync().ConfigureAwait(false);
+        }
+        catch (Exception e) when (PastAnswer.WhyOf(e) is not null)
+        {
+            // It is tried again.
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    }
+
+    private Task<byte[]> InTurnAsync(Func<Task<byte[]>> answer) => PastAnswer.OfAsync(async () =>
+    {
+        await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
+        try
+        {
+            return await answer().ConfigureAwait(false);
+        }
+        finally
+        {
+            Volatile.Write(ref _lastUsed, Environment.TickCount64);
+            _turn.Release();
+        }
+    });
+
+    private Task<byte[]> OfAsync(string name, Func<Rolling, Task<byte[]>> answer) => InTurnAsync(async () =>
+    {
+        if (_rolling is not { } rolling || rolling.Name != name)
+        {
+            throw new PastException("nothing of that name goes through the past: it was given up, or nobody asked for a minute");
+        }
+        try
+        {
+            return await answer(rolling).ConfigureAwait(false);
+        }
+        catch
+        {
+            // What it has is not known any more.
+            await CloseAsync().ConfigureAwait(false);
+            throw;
+        }
+    });
+
+    private async Task<Rolling> BeginAsync(RedisSupervisorOptions how, Checkpoint checkpoint, Boundary end, IReadOnlyList<string> rules)
+    {
+        var server = new RedisSupervisor(how);
+        var history = new LogHistory(_log);
+        try
+        {
+            if (await server.StartOrAdoptAsync(_ending.Token).ConfigureAwait(false) is SupervisedStart.Failed failed)
+            {
+                throw new PastException($"the redis-server that shows the past does not start: {failed.Message}");
+            }
+            // Clients come first.
+            server.LowerPriority();
+            RollingStore store = await RollingStore.OpenAsync(server.Endpoint,
+                new(_checkpoints.PathOf(checkpoint), checkpoint.Offset, history, end.Offset), _ending.Token).ConfigureAwait(false);
+            return new(Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16)), server, history, store, end, rules);
+        }
+        catch
+        {
+            history.Dispose();
+            await EndServerAsync(server).ConfigureAwait(false);
+            throw;
+        }
+    }
+
+    // The first end of a version, at or above one, that was closed by itself; null: it is behind the last.
+    private Boundary? EndAtOrAbove(VersionNumber version, Boundary last)
+    {
+        if (version >= last.Version) { return version == last.Version ? last : null; }
+        // Each of a run of empty versions is.
+        if (_log.BoundaryAtOrBelow(version) is { } exact && exact.Version == version) { return exact; }
+        return _log.BoundariesFrom(version).TakeWhile(end => end.Version < last.Version).Append(last).First();
+    }
+
+    // The first version behind it at whose end something may differ from here, by a command or an expiry; 0: there is none.
+    private long NextOf(Rolling rolling)
+    {
+        long? offset = rolling.Store.FindNext(_ending.Token), expiryMs = rolling.Store.NextExpiryMs;
+        if (offset is null && expiryMs is null) { return 0; }
+        (VersionNumber before, long beforeOffset) = (rolling.Aim, rolling.Store.Offset);
+        foreach (Boundary end in _log.BoundariesFrom(before.Next).TakeWhile(e => e.Version < rolling.End.Version).Append(rolling.End))
+        {
+            if (HasExpired(end.Version))
+            {
+                return end.Offset > beforeOffset ? end.Version.Number : FirstExpired(before.Number + 1, end.Version.Number);
+            }
+            if (end.Offset >= offset) { return end.Version.Number; }
+            (before, beforeOffset) = (end.Version, end.Offset);
+        }
+        return 0;
+
+        bool HasExpired(VersionNumber version) => _instants.TimeUsOf(rolling.End with { Version = version }) / 1000 >= expiryMs;
+
+        // Of a run of empty versions.
+        long FirstExpired(long least, long most)
+        {
+            while (least < most)
+            {
+                long middle = least + ((most - least) / 2);
+                if (HasExpired(new(middle))) { most = middle; } else { least = middle + 1; }
+            }
+            return least;
+        }
+    }
+
+    private async Task ClearAsync()
+    {
+        if (_isCleared) { return; }
+        if (_server is not null) { await ScratchServer.EndLeftAsync(_server, _ending.Token).ConfigureAwait(false); }
+        _isCleared = true;
+    }
+
+    private async Task CloseAsync()
+    {
+        if (_rolling is not { } rolling) { return; }
+        _rolling = null;
+        await rolling.Store.DisposeAsync().ConfigureAwait(false);
+        rolling.History.Dispose();
+        await EndServerAsync(rolling.Server).ConfigureAwait(false);
+    }
+
+    private async Task EndServerAsync(RedisSupervisor server)
+    {
+        await using (server) { await ScratchServer.EndAsync(server, _server!).ConfigureAwait(false); }
+    }
+
+    private sealed record Rolling(string Name, RedisSupervisor Server, LogHistory History, RollingStore Store, Boundary End,
+        IReadOnlyList<string> Rules)
+    {
+        /// <summary>The version to which it was brought last, or not yet wholly.</summary>
+        public VersionNumber Aim { get; set; } = VersionNumber.Zero;
+
+        /// <summary>The version at whose end it stands; null: it is on its way.</summary>
+        public VersionNumber? StandsAt { get; set; }
+    }
+}
