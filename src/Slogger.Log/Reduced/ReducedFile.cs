@@ -25,7 +25,7 @@ public sealed class ReducedFile : IDisposable
 
     private readonly record struct Block(long Position, long DataStart, int DataBytes);
 
-    private ReducedFile(ILogFile file, string path, WorldLine worldLine)
+    private ReducedFile(ILogFile file, string path)
     {
         (_file, _path) = (file, path);
         BlockHeader first = Load(0, 0);
@@ -44,14 +44,15 @@ public sealed class ReducedFile : IDisposable
             if (block.EntryCount == 1)
             {
                 LogEntry end = BlockFormat.Entry(_buffer, block.DataBytes, 0);
-                if (end.Kind != EntryKind.ReducedBoundary) { throw Corrupt(position, "an entry ends no window"); }
-                _windows.Add(new(end.ToBoundary(worldLine), windowStart, dataStart));
+                if (end.Kind != EntryKind.ReducedBoundary || end.Version < Stretch.Lines[0].Version.Number) { throw Corrupt(position, "an entry ends no window"); }
+                _windows.Add(new(end.ToBoundary(Stretch.LineOf(new(end.Version))), windowStart, dataStart));
                 windowStart = dataStart;
             }
             position += block.TotalBytes;
         }
         bool isWhole = position == file.Length && dataStart == _header.DataBytes && windowStart == dataStart
-            && _windows.Count == _header.Windows && _windows.Count > 0 && _windows[^1].End.Offset == Stretch.LastOffset;
+            && _windows.Count == _header.Windows && _windows.Count > 0 && _windows[^1].End.Offset == Stretch.LastOffset
+            && _windows[0].End.Version == Stretch.First && _windows[^1].End.Version == Stretch.Last;
         if (!isWhole) { throw Corrupt(position, "it is not what its header says"); }
     }
 
@@ -67,17 +68,16 @@ public sealed class ReducedFile : IDisposable
     /// <summary>Opens a file, and verifies all of it.</summary>
     /// <param name="files">The disk.</param>
     /// <param name="path">The file.</param>
-    /// <param name="worldLine">The world-line of its segments.</param>
     /// <exception cref="FileNotFoundException">There is none.</exception>
     /// <exception cref="LogCorruptException">It is not what was written.</exception>
     /// <exception cref="IOException">It cannot be read.</exception>
-    public static ReducedFile Open(IFileLayer files, string path, WorldLine worldLine)
+    public static ReducedFile Open(IFileLayer files, string path)
     {
         ArgumentNullException.ThrowIfNull(files);
         ILogFile file = files.Open(path, writable: false);
         try
         {
-            return new(file, path, worldLine);
+            return new(file, path);
         }
         catch
         {

@@ -70,8 +70,9 @@ public sealed class ReducedFileWriter : IDisposable
     public void Finish(ReducedStretch stretch)
     {
         ArgumentNullException.ThrowIfNull(stretch);
-        ArgumentOutOfRangeException.ThrowIfGreaterThan(stretch.LastHeader.Length, ReducedHeader.LastHeaderBytesMax, nameof(stretch));
-        if (_filled > 0 || _last?.Offset != stretch.LastOffset)
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(stretch.Next.Length, ReducedHeader.NameBytesMax, nameof(stretch));
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(stretch.Lines.Count, ReducedStretch.LinesMax, nameof(stretch));
+        if (_filled > 0 || _last?.Offset != stretch.LastOffset || _last?.Version != stretch.Last)
         {
             throw new ArgumentException("The last window ends where the stretch does.", nameof(stretch));
         }
