@@ -1,8 +1,8 @@
 // How the past of a shard is tiled, what is reduced next, and what raw log may be deleted then.
 //
-// The tiles. Each checkpoint that is kept begins one, which goes up to the next checkpoint; the last one goes up to the log's end. A tile is
-// raw, as long as the log has all that follows its checkpoint, or reduced: then a file has the same, as fewer commands, which lead from
-// window to window. Reduced tiles lie below raw ones. Invariant R3: they cover what is kept without a hole and without an overlap.
+// The tiles. Each checkpoint that is kept begins one, which goes up to the next checkpoint; the last one goes up to the log's end. A tile
+// is raw, as long as the log has all that follows its checkpoint, or reduced: then a file has the same, as fewer commands, which lead
+// from window to window. Reduced tiles lie below raw ones. Invariant R3: they cover what is kept without a hole and without an overlap.
 //
 // The rules. A tile is reduced from the oldest on, when its end lies
 //  - at or below the recorded cut: nothing goes back below that;
@@ -65,7 +65,8 @@ public readonly record struct TilePlan(long RawFrom, int? Next)
         var plan = new TilePlan(Math.Min(bases[first].Offset, needed), reduced < raw ? reduced : null);
         if (mutation == TileMutation.None && HoleIn(bases, plan.RawFrom) is { } hole)
         {
-            throw new BrokenInvariantException($"R3: without the raw log below {plan.RawFrom} nothing leads on from the checkpoint at {hole}.");
+            throw new BrokenInvariantException(
+                $"R3: without the raw log below {plan.RawFrom} nothing leads on from the checkpoint at {hole}.");
         }
         return plan;
     }

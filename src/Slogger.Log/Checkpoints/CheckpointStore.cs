@@ -15,7 +15,8 @@ namespace Slogger.Log.Checkpoints;
 /// <summary>A checkpoint that something can be restored from.</summary>
 /// <param name="Base">The checkpoint.</param>
 /// <param name="Reduced">What a file beside it has, if that leads up to the next such checkpoint.</param>
-public readonly record struct Tile(Checkpoint Base, ReducedStretch? Reduced);
+/// <param name="ReducedBytes">The size of that file.</param>
+public readonly record struct Tile(Checkpoint Base, ReducedStretch? Reduced, long ReducedBytes);
 
 /// <summary>The checkpoints of one shard, by rising offset, in a directory of their own. Thread-safe.</summary>
 public sealed class CheckpointStore : KeptFiles<Checkpoint>
@@ -27,7 +28,7 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
     private const string ReducedExtension = ".rlog";
 
     // Under the gate: by the checkpoint's file.
-    private readonly Dictionary<string, ReducedStretch> _reduced = [];
+    private readonly Dictionary<string, (ReducedStretch Stretch, long Bytes)> _reduced = [];
 
     private CheckpointStore(string directory, IFileLayer? files)
         : base(directory, files, KeptFileJson.Default.Checkpoint, (a, b) => a.Offset.CompareTo(b.Offset)) =>
@@ -64,7 +65,8 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         lock (Gate)
         {
             List<Checkpoint> all = Reachable(log);
-            return [.. all.Select((c, i) => new Tile(c, i + 1 < all.Count ? ReducedUpTo(c, all[i + 1]) : null))];
+            return [.. all.Select((c, i) => i + 1 < all.Count && ReducedUpTo(c, all[i + 1]) is var (stretch, bytes)
+                ? new Tile(c, stretch, bytes) : new Tile(c, null, 0))];
         }
     }
 
@@ -74,17 +76,25 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
     /// <summary>Takes note of a reduced file that is durable.</summary>
     /// <param name="log">Tells which checkpoints are usable.</param>
     /// <param name="kept">The checkpoint that it follows.</param>
-    /// <param name="stretch">What it has.</param>
     /// <returns>False: the checkpoints have changed meanwhile, and the file is deleted.</returns>
+    /// <exception cref="LogCorruptException">It is not what was written.</exception>
     /// <exception cref="LogIOException">The disk refused.</exception>
-    public bool AddReduced(VersionLog log, Checkpoint kept, ReducedStretch stretch)
+    public bool AddReduced(VersionLog log, Checkpoint kept)
     {
+        ReducedStretch? stretch = null;
+        long bytes = 0;
+        // All of it is read back: the log's bytes will be deleted.
+        Attempt("read", ReducedPathOf(kept), () =>
+        {
+            using ReducedFile file = ReducedFile.Open(Files, ReducedPathOf(kept));
+            (stretch, bytes) = (file.Stretch, file.FileBytes);
+        });
         lock (Gate)
         {
             List<Checkpoint> all = Reachable(log);
             int at = all.FindIndex(c => c.FileName == kept.FileName);
-            bool isOfThese = at >= 0 && at + 1 < all.Count && all[at + 1].FileName == stretch.Next;
-            if (isOfThese) { _reduced[kept.FileName] = stretch; }
+            bool isOfThese = at >= 0 && at + 1 < all.Count && all[at + 1].FileName == stretch!.Next;
+            if (isOfThese) { _reduced[kept.FileName] = (stretch!, bytes); }
             else
             {
                 _reduced.Remove(kept.FileName);
@@ -135,7 +145,7 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
                 bool isNewest = usable.Count - usable.IndexOf(checkpoint) <= keep;
                 // Behind a gap the log can be replayed from no earlier one.
                 bool isNeeded = kept.Count == 0 || log.HasGap(kept[^1].Offset, checkpoint.Offset)
-                    || _reduced.ContainsKey(checkpoint.FileName) || _reduced.Values.Any(r => r.Next == checkpoint.FileName);
+                    || _reduced.ContainsKey(checkpoint.FileName) || _reduced.Values.Any(r => r.Stretch.Next == checkpoint.FileName);
                 if (isNewest || isNeeded || checkpoint.Offset - kept[^1].Offset >= apart) { kept.Add(checkpoint); }
             }
             foreach (Checkpoint checkpoint in Kept.Except(kept).ToList()) { Delete(checkpoint); }
@@ -169,8 +179,8 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         return reachable;
     }
 
-    private ReducedStretch? ReducedUpTo(Checkpoint c, Checkpoint next) =>
-        _reduced.GetValueOrDefault(c.FileName) is { } reduced && reduced.Next == next.FileName ? reduced : null;
+    private (ReducedStretch Stretch, long Bytes)? ReducedUpTo(Checkpoint c, Checkpoint next) =>
+        _reduced.TryGetValue(c.FileName, out var reduced) && reduced.Stretch.Next == next.FileName ? reduced : null;
 
     private protected override void Delete(Checkpoint kept)
     {
@@ -191,7 +201,9 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         foreach (Checkpoint checkpoint in Kept)
         {
             string path = ReducedPathOf(checkpoint);
-            if (left.Remove(Path.GetFileName(path))) { _reduced.Add(checkpoint.FileName, ReducedStretch.Read(Files, path)); }
+            if (!left.Remove(Path.GetFileName(path))) { continue; }
+            using ILogFile file = Files.Open(path, writable: false);
+            _reduced.Add(checkpoint.FileName, (ReducedStretch.Read(file, path), file.Length));
         }
         foreach (string name in left) { Files.Delete(Path.Combine(Folder, name)); }
         if (left.Count > 0) { Files.SyncDirectory(Folder); }

@@ -3,15 +3,17 @@
 //
 //   u32 format (1)   u32 salt
 //   i64 first offset   i64 last offset   i32 first database
-//   i64 version at the end of the first window   i64 version at the end of the last one
+//   i64 version at the end of the first window   i64 last version with the state of the last one
+//   u32 1: bytes are missing in the stream behind it
 //   i64 commands before   i64 commands after
 //   i64 bytes of all windows   i64 windows   i64 blocks
 //   u32 length, then the name of the checkpoint that it leads up to, in ASCII
 //   u32 count, then lines: i64 world-line, i64 version of its first window
 //   fill: zeros, up to a length that is always the same
 //
-// Windows follow it, in blocks of kind 2. A window begins with a block. Its last block has one entry, of kind 4: the boundary that it ends
-// at, as it was. The header is written last, and the file has its name when all of it is durable: so a file that has its name is whole.
+// Windows follow it, in blocks of kind 2. A window begins with a block. Its last block has two entries: of kind 4, the boundary that it
+// ends at, as it was; of kind 2, the last of the empty versions that follow it, or the same version. The header is written last, and the
+// file has its name when all of it is durable: so a file that has its name is whole.
 using System.Buffers.Binary;
 using System.Text;
 using Slogger.Core.Versions;
@@ -39,8 +41,11 @@ public sealed record ReducedStretch
     /// <summary>The version that its first window ends with.</summary>
     public required VersionNumber First { get; init; }
 
-    /// <summary>The version that its last window ends with.</summary>
+    /// <summary>The last version that has the state behind its last window.</summary>
     public required VersionNumber Last { get; init; }
+
+    /// <summary>Whether bytes are missing in the stream behind it: of versions that follow nothing is known.</summary>
+    public required bool EndsAtGap { get; init; }
 
     /// <summary>Commands of the log that change data.</summary>
     public required long CommandsBefore { get; init; }
@@ -55,14 +60,12 @@ public sealed record ReducedStretch
     public required IReadOnlyList<WorldPoint> Lines { get; init; }
 
     /// <summary>Reads it from the beginning of a file. The rest is verified by who opens the file.</summary>
-    /// <param name="files">The disk.</param>
-    /// <param name="path">The file.</param>
+    /// <param name="file">The file.</param>
+    /// <param name="path">Its name.</param>
     /// <exception cref="LogCorruptException">It is not what was written.</exception>
     /// <exception cref="IOException">It cannot be read.</exception>
-    public static ReducedStretch Read(IFileLayer files, string path)
+    internal static ReducedStretch Read(ILogFile file, string path)
     {
-        ArgumentNullException.ThrowIfNull(files);
-        using ILogFile file = files.Open(path, writable: false);
         byte[] block = new byte[BlockFormat.TotalBytes(ReducedHeader.Bytes, 0)];
         bool isWhole = file.Read(block, 0) == block.Length && BlockFormat.TryDecodeHeader(block, 0, 0, out BlockHeader header)
             && header is { Kind: BlockKind.ReducedHeader, DataBytes: ReducedHeader.Bytes } && BlockFormat.IsPayloadIntact(block, header);
@@ -96,6 +99,7 @@ internal readonly record struct ReducedHeader(ReducedStretch Stretch, uint Salt,
         Put(ref rest, (uint)Stretch.FirstDatabase);
         Put(ref rest, Stretch.First.Number);
         Put(ref rest, Stretch.Last.Number);
+        Put(ref rest, Stretch.EndsAtGap ? 1u : 0);
         Put(ref rest, Stretch.CommandsBefore);
         Put(ref rest, Stretch.CommandsAfter);
         Put(ref rest, DataBytes);
@@ -124,6 +128,7 @@ internal readonly record struct ReducedHeader(ReducedStretch Stretch, uint Salt,
         {
             FirstOffset = TakeI64(ref source), LastOffset = TakeI64(ref source), FirstDatabase = (int)TakeU32(ref source),
             First = new VersionNumber(TakeI64(ref source)), Last = new VersionNumber(TakeI64(ref source)),
+            EndsAtGap = TakeU32(ref source) != 0,
             CommandsBefore = TakeI64(ref source), CommandsAfter = TakeI64(ref source), Next = "", Lines = [],
         };
         long bytes = TakeI64(ref source), windows = TakeI64(ref source), blocks = TakeI64(ref source);

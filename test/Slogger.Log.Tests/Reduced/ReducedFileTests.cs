@@ -19,8 +19,9 @@ public sealed class ReducedFileTests
     private static readonly ReducedStretch s_stretch = new()
     {
         FirstOffset = 1000, LastOffset = 1000 + (100_000 * s_windows.Length), FirstDatabase = 2, First = new VersionNumber(10),
-        Last = new VersionNumber(10 + s_windows.Length - 1), CommandsBefore = 50, CommandsAfter = 20, Next = "0000000000000100-00000007.rdb",
-        Lines = [new(WorldLine.First, new VersionNumber(10)), new(new WorldLine(4), new VersionNumber(12))],
+        Last = Through(s_windows.Length - 1), EndsAtGap = true, CommandsBefore = 50, CommandsAfter = 20,
+        Next = "0000000000000100-00000007.rdb",
+        Lines = [new(WorldLine.First, new VersionNumber(10)), new(new WorldLine(4), new VersionNumber(30))],
     };
 
     [Fact]
@@ -198,8 +199,9 @@ public sealed class ReducedFileTests
     public void Writer_WindowThatEndsBelow_IsRefused()
     {
         using var writer = new ReducedFileWriter(NewDisk(1), Name);
-        writer.EndWindow(End(1));
-        Assert.Throws<ArgumentException>(() => writer.EndWindow(End(1)));
+        writer.EndWindow(End(1), Through(1));
+        Assert.Throws<ArgumentException>(() => writer.EndWindow(End(1), Through(2)));
+        Assert.Throws<ArgumentException>(() => writer.EndWindow(End(2), End(1).Version));
         Assert.Throws<ArgumentException>(() => writer.Finish(s_stretch));
         writer.Append([1]);
         Assert.Throws<ArgumentException>(() => writer.Finish(s_stretch with { LastOffset = End(1).Offset }));
@@ -215,7 +217,7 @@ public sealed class ReducedFileTests
             // In two pieces.
             writer.Append(data.AsSpan(0, data.Length / 3));
             writer.Append(data.AsSpan(data.Length / 3));
-            writer.EndWindow(End(i));
+            writer.EndWindow(End(i), Through(i));
             at += data.Length;
         }
         writer.Finish(s_stretch);
@@ -233,13 +235,17 @@ public sealed class ReducedFileTests
         long at = 0;
         for (int i = 0; i < s_windows.Length; i++)
         {
-            Assert.Equal(new ReducedFileWindow(End(i), at, at + s_windows[i]), file.Windows[i]);
+            Assert.Equal(new ReducedFileWindow(End(i), Through(i), at, at + s_windows[i]), file.Windows[i]);
             at += s_windows[i];
         }
     }
 
+    // Empty versions follow each second one.
+    private static VersionNumber Through(int window) => new(10 + (10 * window) + (window % 2 * 5));
+
     private static Boundary End(int window) => new(
-        window < 2 ? WorldLine.First : new WorldLine(4), new VersionNumber(10 + window), 1000 + (100_000 * (window + 1)), window % 3, HybridTimestamp.Of(window + 1, 0));
+        window < 2 ? WorldLine.First : new WorldLine(4), new VersionNumber(10 + (10 * window)), 1000 + (100_000 * (window + 1)), window % 3,
+        HybridTimestamp.Of(window + 1, 0));
 
     private static SimulatedDisk NewDisk(int seed)
     {

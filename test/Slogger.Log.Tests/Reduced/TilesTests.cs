@@ -49,7 +49,7 @@ public sealed class TilesTests
         Checkpoint[] all = [.. ((long[])[1000, 1100, 1200]).Select(o => Past.Add(store, disk, log, o))];
         Past.WriteReduced(store, disk, all[0], "another.rdb", [Boundary(10, 1050)]);
         Assert.All(CheckpointStore.Open(Directory, disk).Tiles(log), t => Assert.Null(t.Reduced));
-        Assert.False(store.AddReduced(log, all[0], ReducedStretch.Read(disk, store.ReducedPathOf(all[0]))));
+        Assert.False(store.AddReduced(log, all[0]));
         Assert.DoesNotContain(disk.List(Directory), n => n.EndsWith(".rlog", StringComparison.Ordinal));
         Assert.All(store.Tiles(log), t => Assert.Null(t.Reduced));
     }
@@ -65,8 +65,8 @@ public sealed class TilesTests
         Checkpoint[] all = [.. ((long[])[1000, 1100, 1200, 1300]).Select(o => Past.Add(store, disk, log, o))];
         foreach (int i in (int[])[0, 1])
         {
-            ReducedStretch stretch = Past.WriteReduced(store, disk, all[i], all[i + 1].FileName, [Boundary(10 + i, all[i].Offset + 50)]);
-            Assert.True(store.AddReduced(log, all[i], stretch));
+            Past.WriteReduced(store, disk, all[i], all[i + 1].FileName, [Boundary(10 + i, all[i].Offset + 50)]);
+            Assert.True(store.AddReduced(log, all[i]));
         }
         // The two that it lies between stay, though they lie close together.
         Assert.Equal(1000, store.Prune(log, keep: 1, offset: 1000, apart: 1_000_000));
@@ -237,7 +237,8 @@ public sealed class TilesTests
                 Boundary[] ends = [.. _log.Boundaries.Where(b => b.Offset >= from.Offset && b.Offset < to.Offset)];
                 if (ends.Length == 0) { return; }
                 if (TrimsFirst) { _log.TrimBefore(_trimmedTo = Math.Max(_trimmedTo, to.Offset)); }
-                _store.AddReduced(_log, from, WriteReduced(_store, disk, from, to.FileName, ends));
+                WriteReduced(_store, disk, from, to.FileName, ends);
+                _store.AddReduced(_log, from);
             }
             Trim();
         }
@@ -250,7 +251,7 @@ public sealed class TilesTests
         }
 
         // Each window has the numbers of its versions.
-        public static ReducedStretch WriteReduced(CheckpointStore store, SimulatedDisk disk, Checkpoint from, string to, Boundary[] ends)
+        public static void WriteReduced(CheckpointStore store, SimulatedDisk disk, Checkpoint from, string to, Boundary[] ends)
         {
             using var writer = new ReducedFileWriter(disk, store.ReducedPathOf(from));
             var lines = new List<WorldPoint>();
@@ -261,15 +262,13 @@ public sealed class TilesTests
                 if (i % Step != Step - 1 && i < ends.Length - 1) { continue; }
                 if (lines.Count == 0) { first = ends[i]; }
                 if (lines.Count == 0 || lines[^1].WorldLine != ends[i].WorldLine) { lines.Add(ends[i].Point); }
-                writer.EndWindow(ends[i]);
+                writer.EndWindow(ends[i], ends[i].Version);
             }
-            var stretch = new ReducedStretch
+            writer.Finish(new()
             {
                 FirstOffset = from.Offset, LastOffset = ends[^1].Offset, FirstDatabase = 0, First = first.Version, Last = ends[^1].Version,
-                CommandsBefore = 0, CommandsAfter = 0, Next = to, Lines = lines,
-            };
-            writer.Finish(stretch);
-            return stretch;
+                EndsAtGap = false, CommandsBefore = 0, CommandsAfter = 0, Next = to, Lines = lines,
+            });
         }
 
         public static Checkpoint Add(CheckpointStore store, SimulatedDisk disk, VersionLog log, long offset)
@@ -324,7 +323,8 @@ public sealed class TilesTests
             }
             if (had.Length == 0 || had[^1].Version < end.Version) { return "the reduced file ends before it"; }
             int place = Array.IndexOf(had, had.First(h => h.Version == end.Version));
-            return place >= Step - 1 && !file.Windows.Any(w => w.End.Version <= end.Version && w.End.Version >= had[place - (Step - 1)].Version)
+            VersionNumber earliest = place < Step - 1 ? VersionNumber.Zero : had[place - (Step - 1)].Version;
+            return earliest > VersionNumber.Zero && !file.Windows.Any(w => w.End.Version <= end.Version && w.End.Version >= earliest)
                 ? "no window ends shortly before it" : null;
         }
     }
