@@ -37,8 +37,9 @@ public readonly record struct RawBounds
 
 /// <summary>What is to be done.</summary>
 /// <param name="RawFrom">Raw log below this offset may be deleted.</param>
-/// <param name="Next">Which checkpoint's tile is to be reduced next; null: none.</param>
-public readonly record struct TilePlan(long RawFrom, int? Next)
+/// <param name="Reduced">How many tiles are reduced, from the oldest on. The next ones are to be reduced, up to those that stay.</param>
+/// <param name="Stays">The first one that stays raw.</param>
+public readonly record struct TilePlan(long RawFrom, int Reduced, int Stays)
 {
     /// <summary>Makes the plan.</summary>
     /// <param name="bases">The checkpoints that are kept, by rising offset; at least one.</param>
@@ -58,11 +59,10 @@ public readonly record struct TilePlan(long RawFrom, int? Next)
         long needed = mutation == TileMutation.IgnoresNeeded ? long.MaxValue : bounds.Needed;
         long below = Math.Min(Math.Min(cut, detail), Math.Min(held, needed));
         int free = bases.Count(b => b.Offset <= below), stay = mutation == TileMutation.KeepsOneLess ? kept - 1 : kept;
-        // The first one that stays raw.
         int raw = Math.Clamp(free - stay, 0, bases.Count - 1), reduced = 0;
         while (reduced < raw && (bases[reduced].IsReduced || mutation == TileMutation.SkipsUnreduced)) { reduced++; }
         int first = mutation == TileMutation.DeletesUnreduced ? raw : reduced;
-        var plan = new TilePlan(Math.Min(bases[first].Offset, needed), reduced < raw ? reduced : null);
+        var plan = new TilePlan(Math.Min(bases[first].Offset, needed), reduced, raw);
         if (mutation == TileMutation.None && HoleIn(bases, plan.RawFrom) is { } hole)
         {
             throw new BrokenInvariantException(

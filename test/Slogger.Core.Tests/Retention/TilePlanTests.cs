@@ -13,11 +13,11 @@ public sealed class TilePlanTests
     [Fact]
     public void Plan_ReducesTheOldestTileFirst_AndLeavesTwoCheckpointsRaw()
     {
-        Assert.Equal(new(0, 0), Plan([new(0, false), new(10, false), new(20, false), new(30, false)], s_free));
-        Assert.Equal(new(10, 1), Plan([new(0, true), new(10, false), new(20, false), new(30, false)], s_free));
-        Assert.Equal(new(20, null), Plan([new(0, true), new(10, true), new(20, false), new(30, false)], s_free));
-        Assert.Equal(new(0, null), Plan([new(0, false), new(10, false)], s_free));
-        Assert.Equal(new(0, null), Plan([new(0, false)], s_free));
+        Assert.Equal(new(0, 0, 2), Plan([new(0, false), new(10, false), new(20, false), new(30, false)], s_free));
+        Assert.Equal(new(10, 1, 2), Plan([new(0, true), new(10, false), new(20, false), new(30, false)], s_free));
+        Assert.Equal(new(20, 2, 2), Plan([new(0, true), new(10, true), new(20, false), new(30, false)], s_free));
+        Assert.Equal(new(0, 0, 0), Plan([new(0, false), new(10, false)], s_free));
+        Assert.Equal(new(0, 0, 0), Plan([new(0, false)], s_free));
     }
 
     [Fact]
@@ -27,9 +27,9 @@ public sealed class TilePlanTests
         foreach (RawBounds bounds in (RawBounds[])[
             s_free with { Cut = 39 }, s_free with { Detail = 39 }, s_free with { Held = 39 }, s_free with { Needed = 39 }])
         {
-            Assert.Equal(new(20, null), Plan(bases, bounds));
+            Assert.Equal(new(20, 2, 2), Plan(bases, bounds));
         }
-        Assert.Equal(new(0, null), Plan(bases, s_free with { Held = 5 }));
+        Assert.Equal(new(0, 0, 0), Plan(bases, s_free with { Held = 5 }));
         // Another log lacks what lies within a tile.
         Assert.Equal(-5, Plan(bases, s_free with { Needed = -5 }).RawFrom);
     }
@@ -37,7 +37,7 @@ public sealed class TilePlanTests
     [Fact]
     public void Plan_ATileInBetweenIsNotReduced_NothingBehindItIsDeleted()
     {
-        Assert.Equal(new(10, 1), Plan([new(0, true), new(10, false), new(20, true), new(30, false), new(40, false)], s_free));
+        Assert.Equal(new(10, 1, 3), Plan([new(0, true), new(10, false), new(20, true), new(30, false), new(40, false)], s_free));
     }
 
     [Fact]
@@ -85,7 +85,7 @@ public sealed class TilePlanTests
             {
                 Step();
                 TilePlan plan = TilePlan.Of(Bases(), new() { Cut = _cut, Detail = _detail, Held = _held, Needed = _needed }, 2, mutation);
-                if (plan.Next is { } next && _random.Next(3) > 0)
+                if (plan.Reduced < plan.Stays && plan.Reduced is var next && _random.Next(3) > 0)
                 {
                     if (_checkpoints[next + 1].Offset > Math.Min(Math.Min(_cut, _detail), Math.Min(_held, _needed)))
                     {

@@ -230,7 +230,7 @@ public sealed class TilesTests
 
         private void Reduce()
         {
-            if (Plan() is { Next: { } next })
+            if (Plan() is { } plan && plan.Reduced < plan.Stays && plan.Reduced is var next)
             {
                 IReadOnlyList<Tile> tiles = _store.Tiles(_log);
                 (Checkpoint from, Checkpoint to) = (tiles[next].Base, tiles[next + 1].Base);
