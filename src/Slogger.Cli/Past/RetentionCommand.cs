@@ -23,9 +23,12 @@ internal sealed record RetentionReport(DateTimeOffset? From, IReadOnlyList<Shard
         {
             string reach = shard.From is not { } from ? "nothing can be read yet"
                 : $"from version {shard.FromVersion}, {PastText.Of(from)}, {Span(now - from)} ago";
+            string detail = shard is not { DetailPromised: { } inDetail, DetailFrom: { } since } ? ""
+                : $", in detail from version {shard.DetailFromVersion}, {PastText.Of(since)}, {Span(now - since)} ago ({Span(inDetail)} "
+                + $"promised), before that about one in {OptionText.FormatDuration(shard.Step!.Value)}";
             string promise = shard.Promised is not { } promised ? "as far as --log-budget allows"
                 : $"{Span(promised)} promised{(shard.IsShort ? ", and not kept: raise --log-budget" : "")}";
-            host.Output.WriteLine($"shard {shard.Shard} ({shard.Address}): {reach}; {promise}; log {ConsoleText.Bytes(shard.LogBytes)}");
+            host.Output.WriteLine($"shard {shard.Shard} ({shard.Address}): {reach}{detail}; {promise}; log {ConsoleText.Bytes(shard.LogBytes)}");
         }
         if (Shards.Count > 1 && From is { } all) { host.Output.WriteLine($"all shards: from {PastText.Of(all)}, {Span(now - all)} ago"); }
     }
@@ -48,8 +51,14 @@ internal sealed record RetentionReport(DateTimeOffset? From, IReadOnlyList<Shard
 /// <param name="Promised">What --retention promises; null: nothing.</param>
 /// <param name="IsShort">Whether less is kept than that, though there was more.</param>
 /// <param name="LogBytes">The size of its log.</param>
+/// <param name="DetailFromVersion">The first version from which on each can be read; 0: none.</param>
+/// <param name="DetailFrom">When that ended; null: none can be read.</param>
+/// <param name="DetailPromised">What --retention-detail promises; null: it is not given, and all of the past is kept in detail.</param>
+/// <param name="Step">How far versions lie apart behind that.</param>
 internal sealed record ShardRetention(long Shard, string Address, long FromVersion, DateTimeOffset? From,
-    [property: JsonPropertyName("promised_ms")] TimeSpan? Promised, bool IsShort, long LogBytes);
+    [property: JsonPropertyName("promised_ms")] TimeSpan? Promised, bool IsShort, long LogBytes, long DetailFromVersion,
+    DateTimeOffset? DetailFrom, [property: JsonPropertyName("detail_promised_ms")] TimeSpan? DetailPromised,
+    [property: JsonPropertyName("step_ms")] TimeSpan? Step);
 
 /// <summary>Asks.</summary>
 internal static class RetentionCommand
@@ -95,9 +104,12 @@ internal static class RetentionCommand
             throw new ProxyUnreachableException($"the shard at {address} keeps no past that can be read",
                 "that needs --commit log, and a Redis as the store");
         }
-        long fromMs = Number("past_from_unix_ms"), promised = Number("retention_s");
-        return new(Number("shard"), address, Number("past_from_version"),
-            fromMs == 0 ? null : DateTimeOffset.FromUnixTimeMilliseconds(fromMs), promised == 0 ? null : TimeSpan.FromSeconds(promised),
-            Number("retention_short") == 1, Number("log_bytes"));
+        DateTimeOffset? Time(string name) => Number(name) is not 0 and var ms ? DateTimeOffset.FromUnixTimeMilliseconds(ms) : null;
+        TimeSpan? Seconds(string name) => Number(name) is not 0 and var seconds ? TimeSpan.FromSeconds(seconds) : null;
+        // Without --retention-detail all of the past is kept so.
+        string detail = Number("retention_detail_s") > 0 ? "past_detail_from" : "past_from";
+        return new(Number("shard"), address, Number("past_from_version"), Time("past_from_unix_ms"), Seconds("retention_s"),
+            Number("retention_short") == 1, Number("log_bytes"), Number($"{detail}_version"), Time($"{detail}_unix_ms"),
+            Seconds("retention_detail_s"), Number("retention_step_ms") is not 0 and var step ? TimeSpan.FromMilliseconds(step) : null);
     }
 }

@@ -35,6 +35,10 @@ public abstract class KeptFiles<T> where T : KeptFile
 
     private protected Lock Gate { get; } = new();
 
+    private protected IFileLayer Files => _files;
+
+    private protected string Folder => _directory;
+
     /// <summary>The files in order, under the gate.</summary>
     private protected IReadOnlyList<T> Kept => _all;
 
@@ -129,7 +133,7 @@ public abstract class KeptFiles<T> where T : KeptFile
     }
 
     /// <summary>Deletes a kept file; under the gate.</summary>
-    private protected void Delete(T kept)
+    private protected virtual void Delete(T kept)
     {
         Attempt("delete", PathOf(kept), () =>
         {
@@ -229,7 +233,7 @@ public abstract class KeptFiles<T> where T : KeptFile
         return (position, checksum);
     }
 
-    private static void Attempt(string operation, string target, Action action)
+    private protected static void Attempt(string operation, string target, Action action)
     {
         try
         {

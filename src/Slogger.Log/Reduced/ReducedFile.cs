@@ -1,5 +1,6 @@
 // Reads a reduced file (ReducedStretch has its format). Opening verifies all of it: every block, and that they are all there. What is read
 // later is verified again, so no byte is handed out that is not as it was written.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
@@ -8,9 +9,10 @@ namespace Slogger.Log.Reduced;
 
 /// <summary>A window of a reduced file.</summary>
 /// <param name="End">The boundary that a store stands at behind it.</param>
+/// <param name="Through">The last version that has this state: those that follow the end are empty up to it.</param>
 /// <param name="DataStart">Where its bytes begin, in those of all windows.</param>
 /// <param name="DataEnd">Where they end.</param>
-public readonly record struct ReducedFileWindow(Boundary End, long DataStart, long DataEnd);
+public readonly record struct ReducedFileWindow(Boundary End, VersionNumber Through, long DataStart, long DataEnd);
 
 /// <summary>An open reduced file. Not thread-safe.</summary>
 public sealed class ReducedFile : IDisposable
@@ -25,7 +27,7 @@ public sealed class ReducedFile : IDisposable
 
     private readonly record struct Block(long Position, long DataStart, int DataBytes);
 
-    private ReducedFile(ILogFile file, string path, WorldLine worldLine)
+    private ReducedFile(ILogFile file, string path)
     {
         (_file, _path) = (file, path);
         BlockHeader first = Load(0, 0);
@@ -35,23 +37,24 @@ public sealed class ReducedFile : IDisposable
         for (long number = 1; number < _header.Blocks; number++)
         {
             BlockHeader block = Load(position, _header.Salt);
-            if (block.Kind != BlockKind.Data || block.Number != number || block.StreamOffset != dataStart || block.EntryCount > 1)
-            {
-                throw Corrupt(position, "a block is not in its place");
-            }
+            bool isInPlace = block.Kind == BlockKind.Data && block.Number == number && block.StreamOffset == dataStart;
+            if (!isInPlace || block.EntryCount is not (0 or 2)) { throw Corrupt(position, "a block is not in its place"); }
             _blocks.Add(new(position, dataStart, block.DataBytes));
             dataStart += block.DataBytes;
-            if (block.EntryCount == 1)
+            if (block.EntryCount == 2)
             {
-                LogEntry end = BlockFormat.Entry(_buffer, block.DataBytes, 0);
-                if (end.Kind != EntryKind.ReducedBoundary) { throw Corrupt(position, "an entry ends no window"); }
-                _windows.Add(new(end.ToBoundary(worldLine), windowStart, dataStart));
+                LogEntry end = BlockFormat.Entry(_buffer, block.DataBytes, 0), run = BlockFormat.Entry(_buffer, block.DataBytes, 1);
+                bool isEnd = end.Kind == EntryKind.ReducedBoundary && run.Kind == EntryKind.EmptyRun && run.Version >= end.Version
+                    && end.Version >= Stretch.Lines[0].Version.Number;
+                if (!isEnd) { throw Corrupt(position, "an entry ends no window"); }
+                _windows.Add(new(end.ToBoundary(Stretch.LineOf(new(end.Version))), new(run.Version), windowStart, dataStart));
                 windowStart = dataStart;
             }
             position += block.TotalBytes;
         }
         bool isWhole = position == file.Length && dataStart == _header.DataBytes && windowStart == dataStart
-            && _windows.Count == _header.Windows && _windows.Count > 0 && _windows[^1].End.Offset == Stretch.LastOffset;
+            && _windows.Count == _header.Windows && _windows.Count > 0 && _windows[^1].End.Offset == Stretch.LastOffset
+            && _windows[0].End.Version == Stretch.First && _windows[^1].Through == Stretch.Last;
         if (!isWhole) { throw Corrupt(position, "it is not what its header says"); }
     }
 
@@ -61,23 +64,25 @@ public sealed class ReducedFile : IDisposable
     /// <summary>Its windows, in order.</summary>
     public IReadOnlyList<ReducedFileWindow> Windows => _windows;
 
+    /// <summary>The size of the file, in bytes.</summary>
+    public long FileBytes => _file.Length;
+
     /// <summary>Bytes of all windows.</summary>
     public long DataBytes => _header.DataBytes;
 
     /// <summary>Opens a file, and verifies all of it.</summary>
     /// <param name="files">The disk.</param>
     /// <param name="path">The file.</param>
-    /// <param name="worldLine">The world-line of its segments.</param>
     /// <exception cref="FileNotFoundException">There is none.</exception>
     /// <exception cref="LogCorruptException">It is not what was written.</exception>
     /// <exception cref="IOException">It cannot be read.</exception>
-    public static ReducedFile Open(IFileLayer files, string path, WorldLine worldLine)
+    public static ReducedFile Open(IFileLayer files, string path)
     {
         ArgumentNullException.ThrowIfNull(files);
         ILogFile file = files.Open(path, writable: false);
         try
         {
-            return new(file, path, worldLine);
+            return new(file, path);
         }
         catch
         {

@@ -1,6 +1,8 @@
 // Writes a reduced file (ReducedStretch has its format): aside first, then synced, then renamed, then its directory is synced. So it is
 // whole or absent after a crash. What was left aside by a process that ended is overwritten by the next attempt.
+using System.Runtime.InteropServices;
 using System.Security.Cryptography;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
@@ -11,9 +13,9 @@ namespace Slogger.Log.Reduced;
 public sealed class ReducedFileWriter : IDisposable
 {
     private const string AsideExtension = ".tmp";
-    private const int BlockDataBytesMax = 1 << 20;
+    private const int BlockDataBytesMax = 1 << 20, EntriesOfEnd = 2;
     private static readonly int s_headerBytes = BlockFormat.TotalBytes(ReducedHeader.Bytes, 0);
-    private static readonly int s_blockBytesMax = BlockFormat.TotalBytes(BlockDataBytesMax, 1);
+    private static readonly int s_blockBytesMax = BlockFormat.TotalBytes(BlockDataBytesMax, EntriesOfEnd);
 
     private readonly IFileLayer _files;
     private readonly string _path;
@@ -21,6 +23,7 @@ public sealed class ReducedFileWriter : IDisposable
     private readonly ArraySegment<byte> _buffer = AlignedBuffer.Allocate(s_blockBytesMax);
     private readonly uint _salt = (uint)RandomNumberGenerator.GetInt32(1, int.MaxValue);
     private Boundary? _last;
+    private VersionNumber _through;
     private int _filled;
     private long _position = s_headerBytes, _dataBytes, _windows, _blocks = 1;
     private bool _isFinished;
@@ -42,7 +45,7 @@ public sealed class ReducedFileWriter : IDisposable
     {
         while (!data.IsEmpty)
         {
-            if (_filled == BlockDataBytesMax) { WriteBlock(null); }
+            if (_filled == BlockDataBytesMax) { WriteBlock(null, default); }
             int taken = Math.Min(data.Length, BlockDataBytesMax - _filled);
             data[..taken].CopyTo(_buffer.AsSpan(BlockFormat.HeaderBytes + _filled));
             _filled += taken;
@@ -52,15 +55,16 @@ public sealed class ReducedFileWriter : IDisposable
 
     /// <summary>Ends the window under way; it may be empty.</summary>
     /// <param name="boundary">Where it ends: above the one before.</param>
+    /// <param name="through">The last of the empty versions that follow it; or its own.</param>
     /// <exception cref="IOException">The disk refused: the file comes to nothing.</exception>
-    public void EndWindow(in Boundary boundary)
+    public void EndWindow(in Boundary boundary, VersionNumber through)
     {
-        if (_last is { } last && (boundary.Version <= last.Version || boundary.Offset < last.Offset))
+        if (through < boundary.Version || (_last is { } last && (boundary.Version <= _through || boundary.Offset < last.Offset)))
         {
             throw new ArgumentException("A window ends above the one before.", nameof(boundary));
         }
-        WriteBlock(new LogEntry(EntryKind.ReducedBoundary, boundary));
-        _last = boundary;
+        WriteBlock(boundary, through);
+        (_last, _through) = (boundary, through);
         _windows++;
     }
 
@@ -70,8 +74,9 @@ public sealed class ReducedFileWriter : IDisposable
     public void Finish(ReducedStretch stretch)
     {
         ArgumentNullException.ThrowIfNull(stretch);
-        ArgumentOutOfRangeException.ThrowIfGreaterThan(stretch.LastHeader.Length, ReducedHeader.LastHeaderBytesMax, nameof(stretch));
-        if (_filled > 0 || _last?.Offset != stretch.LastOffset)
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(stretch.Next.Length, ReducedHeader.NameBytesMax, nameof(stretch));
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(stretch.Lines.Count, ReducedStretch.LinesMax, nameof(stretch));
+        if (_filled > 0 || _last?.Offset != stretch.LastOffset || _through != stretch.Last)
         {
             throw new ArgumentException("The last window ends where the stretch does.", nameof(stretch));
         }
@@ -100,11 +105,17 @@ public sealed class ReducedFileWriter : IDisposable
         }
     }
 
-    private void WriteBlock(LogEntry? end)
+    private void WriteBlock(Boundary? end, VersionNumber through)
     {
-        int at = BlockFormat.EntriesStart(_filled);
-        if (end is { } entry) { System.Runtime.InteropServices.MemoryMarshal.Write(_buffer.AsSpan(at), entry); }
-        int length = BlockFormat.Seal(_buffer, BlockKind.Data, _salt, _dataBytes, _position, 0, _filled, end is null ? 0 : 1, _blocks);
+        int entries = 0;
+        if (end is { } boundary)
+        {
+            int at = BlockFormat.EntriesStart(_filled);
+            MemoryMarshal.Write(_buffer.AsSpan(at), new LogEntry(EntryKind.ReducedBoundary, boundary));
+            MemoryMarshal.Write(_buffer.AsSpan(at + LogEntry.Bytes), new LogEntry(EntryKind.EmptyRun, boundary with { Version = through }));
+            entries = EntriesOfEnd;
+        }
+        int length = BlockFormat.Seal(_buffer, BlockKind.Data, _salt, _dataBytes, _position, 0, _filled, entries, _blocks);
         _file.Write(_buffer.AsSpan(0, length), _position);
         _position += length;
         _dataBytes += _filled;

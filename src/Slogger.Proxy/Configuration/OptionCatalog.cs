@@ -211,6 +211,13 @@ public static class OptionCatalog
             "How far back the past can be read. Older log is deleted with the next checkpoint. --log-budget wins: if it is reached before, "
             + "the past is shorter, and slogger retention says so. For --commit log.", "none: as far as --log-budget allows",
             nameof(ServeOptions.Retention)),
+        new("retention-detail", Durability, "DURATION",
+            "How far back each version of the past can be read. What is older is reduced: about one version in each --retention-step can "
+            + "be read, and the history of keys cannot. It takes less room, by half or more if keys are written again and again. At most "
+            + "--retention. Not for a node of a cohort.", "none: all of --retention", nameof(ServeOptions.RetentionDetail)),
+        new("retention-step", Durability, "DURATION",
+            "How far versions lie apart at most that can be read behind --retention-detail. Larger: it takes less room.", "1s",
+            nameof(ServeOptions.RetentionStep)),
         new("rollback", Durability, "in-place|full",
             "How a Redis goes back when another shard has lost its own. in-place: put back only the keys written since, if that is "
             + "possible. full: always restore everything; clients wait for that. In place takes memory: up to 64 MB for the log since the "

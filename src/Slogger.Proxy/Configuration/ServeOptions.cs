@@ -22,6 +22,9 @@ public sealed record ServeOptions
     /// <summary>Longest <see cref="Retention"/>.</summary>
     public static readonly TimeSpan RetentionMax = TimeSpan.FromDays(3650);
 
+    /// <summary><see cref="RetentionStep"/>, if nothing else is said.</summary>
+    public static readonly TimeSpan RetentionStepDefault = TimeSpan.FromSeconds(1);
+
     /// <summary>Smallest version interval.</summary>
     public static readonly TimeSpan VersionIntervalMin = TimeSpan.FromMilliseconds(1);
 
@@ -155,6 +158,17 @@ public sealed record ServeOptions
     /// the next checkpoint. Default: 0, as far as that budget allows.
     /// </summary>
     public TimeSpan Retention { get; init; }
+
+    /// <summary>
+    /// How far back each version can be read, 1 s to <see cref="Retention"/>. What is older is reduced to about one version in each
+    /// <see cref="RetentionStep"/>, as fewer commands. Default: 0, all of the past. Smaller takes less room.
+    /// </summary>
+    public TimeSpan RetentionDetail { get; init; }
+
+    /// <summary>
+    /// How far versions lie apart at most behind <see cref="RetentionDetail"/>, 1 ms to 1 h. Default: 1 s. Larger takes less room.
+    /// </summary>
+    public TimeSpan RetentionStep { get; init; } = RetentionStepDefault;
 
     /// <summary>Size of a file of the version log, in bytes. Not to be chosen by people.</summary>
     internal int LogSegmentBytes { get; init; } = 64 << 20;

@@ -122,6 +122,10 @@ public static class ServeOptionsReader
             CheckpointEveryBytes = reader.Value("checkpoint-every", AnySize, defaults.CheckpointEveryBytes),
             Retention = reader.Value("retention", OptionText.Duration(TimeSpan.FromSeconds(1), ServeOptions.RetentionMax),
                 defaults.Retention),
+            RetentionDetail = reader.Value("retention-detail", OptionText.Duration(TimeSpan.FromSeconds(1), ServeOptions.RetentionMax),
+                defaults.RetentionDetail),
+            RetentionStep = reader.Value("retention-step", OptionText.Duration(TimeSpan.FromMilliseconds(1), TimeSpan.FromHours(1)),
+                defaults.RetentionStep),
             Site = SiteOptionsReader.Read(reader, command),
             Cohort = command == OptionCommands.Serve ? CohortOptionsReader.Read(reader) : null,
         };
@@ -327,6 +331,23 @@ public static class ServeOptionsReader
         if (options.Retention > TimeSpan.Zero && options.Commit != CommitMode.Log)
         {
             reader.Fail("retention", "needs --commit log, and a Redis", "remove it, or give --redis or --redis-server with --commit log");
+        }
+
+        if (options.RetentionDetail > options.Retention)
+        {
+            reader.Fail("retention-detail", $"{OptionText.FormatDuration(options.RetentionDetail)} is more than --retention, which is "
+                + $"{(options.Retention == TimeSpan.Zero ? "not given" : OptionText.FormatDuration(options.Retention))}",
+                "give a --retention that is longer");
+        }
+
+        if (options is { RetentionDetail.Ticks: > 0, Cohort: not null })
+        {
+            reader.Fail("retention-detail", "is not for a node of a cohort, which keeps all of --retention in detail", "remove it");
+        }
+
+        if (options.RetentionDetail == TimeSpan.Zero && options.RetentionStep != ServeOptions.RetentionStepDefault)
+        {
+            reader.Fail("retention-step", "is of what lies behind --retention-detail, which is not given", "give that, or remove it");
         }
 
         if (options.ClockError > options.VersionInterval / 2)

@@ -15,7 +15,7 @@ internal static class StoreOptionsReader
     [
         "redis-config", "redis-directive", "redis-user", "redis-password-file", "redis-tls", "redis-tls-ca", "redis-tls-cert",
             "redis-tls-key", "redis-tls-insecure",
-        "checkpoint-every", "log-budget", "retention", "rollback", "seed",
+        "checkpoint-every", "log-budget", "retention", "retention-detail", "retention-step", "rollback", "seed",
     ];
 
     private static readonly string[] FasterOptions = ["faster-memory", "faster-index", "faster-page", "faster-stride"];

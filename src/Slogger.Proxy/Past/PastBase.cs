@@ -2,10 +2,10 @@
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Redis.Feeding;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rdb;
 using Slogger.Redis.Rollback;
-using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Past;
 
@@ -13,28 +13,31 @@ namespace Slogger.Proxy.Past;
 internal sealed class PastBase : IDisposable
 {
     private readonly string _file;
+    private readonly bool _isReduced;
     private readonly long _offset, _rewinds;
     private readonly WorldLine _line;
     private readonly CheckpointIndex _index;
     private readonly TailIndex _tail;
-    private readonly LogHistory _history;
+    private readonly IHistorySource _history;
 
-    private PastBase(VersionLog log, Checkpoint checkpoint, CheckpointIndex index, TailIndex tail)
+    private PastBase(VersionLog log, PastPoint point, CheckpointIndex index, TailIndex tail, IHistorySource history)
     {
-        (_file, _offset, _line, _rewinds) = (checkpoint.FileName, checkpoint.Offset, log.WorldLine, log.Rewinds);
-        (_index, _tail, _history) = (index, tail, new LogHistory(log));
+        (_file, _isReduced, _offset) = (point.Base.FileName, point.ReducedBytes is not null, point.Base.Offset);
+        (_line, _rewinds) = (log.WorldLine, log.Rewinds);
+        (_index, _tail, _history) = (index, tail, history);
     }
 
     /// <summary>Reads the checkpoint, and indexes it: 16 bytes a key.</summary>
     /// <param name="log">The log.</param>
     /// <param name="checkpoints">Its checkpoints.</param>
-    /// <param name="checkpoint">The one that is begun with.</param>
+    /// <param name="point">What is wanted: its checkpoint is begun with.</param>
     /// <param name="indexFile">Where its index goes.</param>
     /// <param name="commandsMax">How many commands on top of it are indexed: 8 bytes each.</param>
     /// <param name="stop">Gives up.</param>
-    public static PastBase Make(VersionLog log, CheckpointStore checkpoints, Checkpoint checkpoint, string indexFile, int commandsMax,
+    public static PastBase Make(VersionLog log, CheckpointStore checkpoints, PastPoint point, string indexFile, int commandsMax,
         CancellationToken stop)
     {
+        Checkpoint checkpoint = point.Base;
         string rdb = checkpoints.PathOf(checkpoint);
         CheckpointIndex? index = CheckpointIndex.Open(rdb, indexFile, checkpoint.Checksum);
         if (index is null)
@@ -44,16 +47,24 @@ internal sealed class PastBase : IDisposable
         }
         var tail = new TailIndex(commandsMax);
         tail.Restart(checkpoint.Offset, RdbFile.Inspect(rdb).StreamDatabase ?? 0);
-        return new(log, checkpoint, index, tail);
+        try
+        {
+            return new(log, point, index, tail, point.OpenHistory(log, checkpoints));
+        }
+        catch
+        {
+            index.Dispose();
+            throw;
+        }
     }
 
-    /// <summary>Whether it is of this checkpoint, and the log has voided nothing since.</summary>
-    public bool IsOf(VersionLog log, Checkpoint checkpoint) =>
-        checkpoint.FileName == _file && log.WorldLine == _line && log.Rewinds == _rewinds;
+    /// <summary>Whether it is of this point's checkpoint and history, and the log has voided nothing since.</summary>
+    public bool IsOf(VersionLog log, PastPoint point) => point.Base.FileName == _file && (point.ReducedBytes is not null) == _isReduced
+        && log.WorldLine == _line && log.Rewinds == _rewinds;
 
-    /// <summary>The state at a boundary.</summary>
-    /// <param name="offset">Its offset.</param>
-    /// <param name="timeMs">Its time, in milliseconds since the Unix epoch.</param>
+    /// <summary>The state where a version ends.</summary>
+    /// <param name="offset">Where the history that leads to it ends: <see cref="PastPoint.Target"/>.</param>
+    /// <param name="timeMs">When it ended, in milliseconds since the Unix epoch.</param>
     public PastState At(long offset, long timeMs)
     {
         _tail.ReadTo(_history, offset);
@@ -64,6 +75,6 @@ internal sealed class PastBase : IDisposable
     public void Dispose()
     {
         _index.Dispose();
-        _history.Dispose();
+        (_history as IDisposable)?.Dispose();
     }
 }

@@ -7,6 +7,8 @@ using Slogger.FrontEnd;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
+using Slogger.Log.Reduced;
+using Slogger.Proxy.Configuration;
 using Slogger.Redis.Past;
 
 namespace Slogger.Proxy.Past;
@@ -14,14 +16,15 @@ namespace Slogger.Proxy.Past;
 /// <summary>The instants of a shard. Any thread.</summary>
 /// <param name="log">Its log.</param>
 /// <param name="checkpoints">The checkpoints of that.</param>
-/// <param name="retention">How far back is promised; zero: nothing is.</param>
-internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, TimeSpan retention)
+/// <param name="options">How far back is promised, and how far in detail.</param>
+internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, ServeOptions options)
 {
     private static readonly TimeSpan CommitMax = TimeSpan.FromSeconds(10), CommitPause = TimeSpan.FromMilliseconds(2);
     private static readonly TimeSpan HoldMax = TimeSpan.FromMinutes(1);
 
     private readonly PastWindow _window = new(log, checkpoints);
     private readonly PastHolds _holds = new((long)HoldMax.TotalMilliseconds);
+    private Tuple<ReducedStretch, IReadOnlyList<ReducedFileWindow>>? _windows;     // of the file that was asked for last
 
     /// <summary>The recorded cut.</summary>
     public required Func<WorldPoint> Committed { get; init; }
@@ -36,8 +39,14 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public required Func<bool> HaveSlotsMoved { get; init; }
 
     /// <summary>The oldest version that is promised to be kept; null: none is.</summary>
-    public VersionNumber? Promised => retention == TimeSpan.Zero ? null
-        : Grid().VersionAt(NowUs() - (retention.Ticks / TimeSpan.TicksPerMicrosecond)).Previous;
+    public VersionNumber? Promised => ClosedBefore(options.Retention);
+
+    /// <summary>The oldest version from which on each is to be kept, and not only one of many; null: all are.</summary>
+    public VersionNumber? PromisedDetail => ClosedBefore(options.RetentionDetail);
+
+    /// <summary>Of so many versions one is kept behind that: a power of two, as strides are.</summary>
+    public long VersionsOfStep =>
+        1L << (int)Math.Log2(Math.Max(1, options.RetentionStep.Ticks / TimeSpan.TicksPerMicrosecond / Grid().IntervalUsAt(NowUs())));
 
     /// <summary>The offset from which the log is needed here; <see cref="long.MaxValue"/>: nobody looks.</summary>
     public long HeldFrom => _holds.Lowest(Environment.TickCount64);
@@ -58,12 +67,16 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>What DPR.INFO tells.</summary>
     public IEnumerable<(string Name, long Value)> Status()
     {
-        Boundary? from = _window.Last;
-        yield return ("past_from_version", from?.Version.Number ?? 0);
-        yield return ("past_from_unix_ms", from is { } oldest ? TimeUsOf(oldest) / 1000 : 0);
-        yield return ("retention_s", (long)retention.TotalSeconds);
-        yield return ("retention_short", Promised is { } promised && from?.Version > promised && log.StartOffset > log.Origin.Offset
-            ? 1 : 0);
+        PastReach? reach = _window.Last;
+        yield return ("past_from_version", reach?.From.Number ?? 0);
+        yield return ("past_from_unix_ms", reach is { } oldest ? TimeUsOf(oldest.From) / 1000 : 0);
+        yield return ("retention_s", (long)options.Retention.TotalSeconds);
+        yield return ("retention_short", Promised is { } promised && reach?.From > promised && reach is { IsWhole: false } ? 1 : 0);
+        if (options.RetentionDetail == TimeSpan.Zero) { yield break; }
+        yield return ("past_detail_from_version", reach?.Detail.Number ?? 0);
+        yield return ("past_detail_from_unix_ms", reach is { } detailed ? TimeUsOf(detailed.Detail) / 1000 : 0);
+        yield return ("retention_detail_s", (long)options.RetentionDetail.TotalSeconds);
+        yield return ("retention_step_ms", (long)options.RetentionStep.TotalMilliseconds);
     }
 
     /// <summary>The version of an instant, when it is committed.</summary>
@@ -102,17 +115,30 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         return isNow ? committed : wanted;
     }
 
-    /// <summary>Where a version ends, or the last before it that was closed by itself; and the checkpoint that it can be made from. Both
-    /// stay for a minute.</summary>
+    /// <summary>Where a version ends, or the last before it that was closed by itself, or that is kept; and from what it can be made. All
+    /// of it stays for a minute.</summary>
     /// <exception cref="PastException">It is not kept.</exception>
-    public (Boundary End, Checkpoint Base) Hold(VersionNumber version)
+    /// <exception cref="LogException">It cannot be read.</exception>
+    public PastPoint Hold(VersionNumber version)
     {
-        if (log.BoundaryAtOrBelow(version) is not { } end || checkpoints.Latest(log, end.Offset) is not { } checkpoint)
+        PastPoint point = InDetail(version) ?? Reduced(version) ?? throw NotKept(
+            $"version {version} is not kept: {WhatIsKept(version)}");
+        Renew(point.Base.Offset);
+        return point;
+    }
+
+    /// <summary>As <see cref="Hold"/>, where the log has each command that follows.</summary>
+    /// <exception cref="PastException">It is not kept so.</exception>
+    public Boundary HoldDetail(VersionNumber version)
+    {
+        if (InDetail(version) is not { } point)
         {
-            throw NotKept($"version {version} is not kept: {WhatIsKept(version)}");
+            throw NotKept(Reduced(version) is null ? $"version {version} is not kept: {WhatIsKept(version)}"
+                : $"version {version} is kept as a state only, and not each command since: these are kept from version "
+                + $"{_window.Find()?.Detail}, of {TimeOf(_window.Find()?.Detail ?? version)}, on (--retention-detail decides how far)");
         }
-        Renew(checkpoint.Offset);
-        return (end, checkpoint);
+        Renew(point.Base.Offset);
+        return point.End;
     }
 
     /// <summary>The log from an offset on, and a checkpoint below, stay for another minute.</summary>
@@ -128,6 +154,35 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         StreamOrigin origin = log.Origin;
         return origin.Offset < oldest.Offset || log.HasGap(origin.Offset, first.Offset) ? first
             : new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
+    }
+
+    private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero ? null
+        : Grid().VersionAt(NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond)).Previous;
+
+    private PastPoint? InDetail(VersionNumber version) =>
+        log.BoundaryAtOrBelow(version) is { } end && checkpoints.Latest(log, end.Offset) is { } checkpoint ? new(end, checkpoint, null) : null;
+
+    // Below what is kept in detail: the last window at or below the version.
+    private PastPoint? Reduced(VersionNumber version)
+    {
+        if (_window.Find() is not { } reach || version < reach.From || version >= reach.Detail) { return null; }
+        foreach (Tile tile in checkpoints.Tiles(log).Reverse())
+        {
+            if (tile.Reduced is not { } stretch || stretch.First > version) { continue; }
+            // Writes that no log has lie between.
+            if (stretch.EndsAtGap && stretch.Last < version) { return null; }
+            ReducedFileWindow window = WindowsOf(tile.Base, stretch).Last(w => w.End.Version <= version);
+            return new(window.End with { Version = VersionNumber.Min(version, window.Through) }, tile.Base, window.DataEnd);
+        }
+        return null;
+    }
+
+    private IReadOnlyList<ReducedFileWindow> WindowsOf(Checkpoint checkpoint, ReducedStretch stretch)
+    {
+        if (Volatile.Read(ref _windows) is { } known && known.Item1 == stretch) { return known.Item2; }
+        using ReducedFile file = ReducedFile.Open(log.Files, checkpoints.ReducedPathOf(checkpoint));
+        Volatile.Write(ref _windows, new(stretch, file.Windows));
+        return file.Windows;
     }
 
     private VersionNumber ClosedAt(long timeUs, long nowUs)
@@ -148,15 +203,15 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     private string WhatIsKept(VersionNumber version) => _window.Find() switch
     {
         null => "nothing is kept yet",
-        { } from when from.Version <= version => "writes that no log has lie between it and the checkpoint below",
-        { } from => string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {from.Version}, of "
-            + $"{TimeOf(from.Version)} (--retention and --log-budget decide how far)"),
+        { } reach when reach.From <= version => "writes that no log has lie between it and the checkpoint below",
+        { } reach => string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {reach.From}, of "
+            + $"{TimeOf(reach.From)} (--retention and --log-budget decide how far)"),
     };
 
     /// <summary>When a version ended, in microseconds since the Unix epoch: at all shards at the same time of the grid.</summary>
-    public long TimeUsOf(in Boundary end) => Grid().StartOf(end.Version.Next);
+    public long TimeUsOf(VersionNumber version) => Grid().StartOf(version.Next);
 
-    private string TimeOf(VersionNumber version) => TextOf(Grid().StartOf(version.Next));
+    private string TimeOf(VersionNumber version) => TextOf(TimeUsOf(version));
 
     private static string TextOf(long timeUs) =>
         DateTimeOffset.FromUnixTimeMilliseconds(timeUs / 1000).UtcDateTime.ToString(

@@ -1,4 +1,6 @@
-// How far back the past of a shard can be read: to the first version that ends at or above a checkpoint that is kept.
+// How far back the past of a shard can be read: to the first version that ends at or above a checkpoint that is kept. Each version that
+// was closed can be read where the log has what follows its checkpoint, and some of them where a reduced file has.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -6,32 +8,53 @@ using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Past;
 
+/// <summary>How far back the past goes.</summary>
+/// <param name="From">The first version that can be read.</param>
+/// <param name="Detail">The first one from which on each can be.</param>
+/// <param name="IsWhole">Whether it goes back to where the history began: nothing has been deleted.</param>
+internal readonly record struct PastReach(VersionNumber From, VersionNumber Detail, bool IsWhole);
+
 /// <summary>The versions that can be read. Any thread.</summary>
 /// <param name="log">The log.</param>
 /// <param name="checkpoints">Its checkpoints.</param>
 internal sealed class PastWindow(VersionLog log, CheckpointStore checkpoints)
 {
-    private sealed record Known(string Checkpoint, long Start, long Rewinds, Boundary? From);
+    private sealed record Known(string Checkpoint, long Start, long Rewinds, VersionNumber? Detail);
 
     private volatile Known? _known;
+    private volatile Tuple<PastReach>? _last;
 
     /// <summary>What <see cref="Find"/> found last, which reads nothing: null also if it never has.</summary>
-    public Boundary? Last => _known?.From;
+    public PastReach? Last => _last?.Item1;
 
-    /// <summary>The end of the first version that can be read; null: none is kept yet. Reads the log if something has been deleted
-    /// since.</summary>
+    /// <summary>How far back it goes; null: nothing is kept yet. Reads the log if something has been deleted since.</summary>
     /// <exception cref="LogException">The log cannot be read there.</exception>
-    public Boundary? Find()
+    public PastReach? Find()
+    {
+        PastReach? reach = null;
+        if (Detail() is { } detail)
+        {
+            // Reduced tiles lie below raw ones.
+            IReadOnlyList<Tile> tiles = checkpoints.Tiles(log);
+            bool isBelow = tiles.Count > 0 && tiles[0].Base.Offset < log.StartOffset;
+            reach = new(isBelow && tiles[0].Reduced is { } stretch ? stretch.First : detail, detail,
+                (isBelow ? tiles[0].Base.Offset : log.StartOffset) <= log.Origin.Offset);
+        }
+        _last = reach is { } found ? new(found) : null;
+        return reach;
+    }
+
+    private VersionNumber? Detail()
     {
         if (log.IsEmpty || checkpoints.Oldest(log) is not { } oldest) { return null; }
         (long start, long rewinds) = (log.StartOffset, log.Rewinds);
-        if (_known is { From: not null } known && known.Checkpoint == oldest.FileName && (known.Start, known.Rewinds) == (start, rewinds))
+        if (_known is { Detail: not null } known && known.Checkpoint == oldest.FileName && (known.Start, known.Rewinds) == (start, rewinds))
         {
-            return known.From;
+            return known.Detail;
         }
-        Boundary? from = FirstAtOrAbove(oldest.Offset);
-        _known = new(oldest.FileName, start, rewinds, from);
-        return from;
+        VersionNumber? detail = FirstAtOrAbove(oldest.Offset)?.Version;
+        _known = new(oldest.FileName, start, rewinds, detail);
+        return detail;
     }
 
     /// <summary>The end of the first version that ends at or above an offset; null: none does yet.</summary>

@@ -84,8 +84,8 @@ internal sealed class ShardPast : IPastReads
     /// <inheritdoc />
     public Task<byte[]> FindAsync(Instant at) => PastAnswer.OfAsync(async () =>
     {
-        (Boundary end, _) = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
-        return RespText.Integers(end.WorldLine.Number, end.Version.Number, _instants.TimeUsOf(end));
+        Boundary end = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false)).End;
+        return RespText.Integers(end.WorldLine.Number, end.Version.Number, _instants.TimeUsOf(end.Version));
     });
 
     /// <inheritdoc />
@@ -127,7 +127,7 @@ internal sealed class ShardPast : IPastReads
 
     /// <inheritdoc />
     public Task<byte[]> HistoryAsync(PastHistory asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
-        _scan.HistoryAsync(asked, rights, from, to, end => _instants.TimeUsOf(end), _ending.Token));
+        _scan.HistoryAsync(asked, rights, from, to, end => _instants.TimeUsOf(end.Version), _ending.Token));
 
     /// <inheritdoc />
     public Task<byte[]> ChangedAsync(PastChanges asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
@@ -162,7 +162,7 @@ internal sealed class ShardPast : IPastReads
             }
         }
         if (!wasEmptied) { return keys; }
-        (_, Checkpoint checkpoint) = _instants.Hold(from.Version);
+        Checkpoint checkpoint = _instants.Hold(from.Version).Base;
         string rdb = _checkpoints.PathOf(checkpoint);
         using (var entries = new RdbCursor(rdb, RdbWindow))
         {
@@ -261,8 +261,8 @@ internal sealed class ShardPast : IPastReads
         try
         {
             ReadRights rights = await RightsAsync().ConfigureAwait(false);
-            Boundary first = _instants.Beginning(), end = _instants.Hold(last).End;
-            if (from is { } behind && behind != first.Version.Number) { first = _instants.Hold(new(behind)).End; }
+            Boundary first = _instants.Beginning(), end = _instants.HoldDetail(last);
+            if (from is { } behind && behind != first.Version.Number) { first = _instants.HoldDetail(new(behind)); }
             if (first.Version > end.Version) { throw new PastException($"version {first.Version} is behind version {end.Version}"); }
             if (_log.HasGap(first.Offset, end.Offset))
             {
@@ -286,14 +286,14 @@ internal sealed class ShardPast : IPastReads
     private PastState StateAt(VersionNumber version, string directory)
     {
         Volatile.Write(ref _lastUsed, Environment.TickCount64);
-        (Boundary end, Checkpoint checkpoint) = _instants.Hold(version);
-        if (_base is not { } known || !known.IsOf(_log, checkpoint))
+        PastPoint point = _instants.Hold(version);
+        if (_base is not { } known || !known.IsOf(_log, point))
         {
             _base?.Dispose();
             _base = null;
-            _base = PastBase.Make(_log, _checkpoints, checkpoint, Path.Combine(directory, IndexFile), CommandsMax, _ending.Token);
+            _base = PastBase.Make(_log, _checkpoints, point, Path.Combine(directory, IndexFile), CommandsMax, _ending.Token);
         }
-        return _base.At(end.Offset, _instants.TimeUsOf(end) / 1000);
+        return _base.At(point.Target, _instants.TimeUsOf(point.End.Version) / 1000);
     }
 
     private async Task<Lens> LensAsync(RedisSupervisorOptions how)

@@ -72,8 +72,9 @@ internal sealed class ShardRoll : IPastRoll
             }
             rules = await rights.CommandRulesAsync(user, _ending.Token).ConfigureAwait(false);
         }
-        (Boundary end, _) = _instants.Hold(await _instants.CommittedAsync(new(InstantBy.Version, to), _ending.Token).ConfigureAwait(false));
-        (Boundary first, Checkpoint checkpoint) = _instants.Hold(new VersionNumber(from));
+        VersionNumber last = await _instants.CommittedAsync(new(InstantBy.Version, to), _ending.Token).ConfigureAwait(false);
+        Boundary end = _instants.HoldDetail(last), first = _instants.HoldDetail(new(from));
+        Checkpoint checkpoint = _instants.Hold(first.Version).Base;
         if (first.Version > end.Version) { throw new PastException($"version {first.Version} is behind version {end.Version}"); }
         if (_log.HasGap(first.Offset, end.Offset))
         {
@@ -95,7 +96,7 @@ internal sealed class ShardRoll : IPastRoll
             return PastAnswer.Error($"ERR SLOGGER it was brought to version {rolling.Aim}, and goes forward only");
         }
         (rolling.Aim, rolling.StandsAt) = (end.Version, null);
-        long endUs = _instants.TimeUsOf(end);
+        long endUs = _instants.TimeUsOf(end.Version);
         bool isThere = await rolling.Store.BringAsync(end.Offset, endUs / 1000, BringMax, _ending.Token).ConfigureAwait(false);
         if (isThere) { rolling.StandsAt = end.Version; }
         long all = rolling.Store.BytesTo(end.Offset);
@@ -247,7 +248,7 @@ internal sealed class ShardRoll : IPastRoll
         }
         return 0;
 
-        bool HasExpired(VersionNumber version) => _instants.TimeUsOf(rolling.End with { Version = version }) / 1000 >= expiryMs;
+        bool HasExpired(VersionNumber version) => _instants.TimeUsOf(version) / 1000 >= expiryMs;
 
         // Of a run of empty versions.
         long FirstExpired(long least, long most)

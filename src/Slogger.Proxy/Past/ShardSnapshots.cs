@@ -54,7 +54,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         {
             lock (_gate)
             {
-                return _jobs.Values.Where(j => !j.Work.IsCompleted).Select(j => j.Base.Offset).DefaultIfEmpty(long.MaxValue).Min();
+                return _jobs.Values.Where(j => !j.Work.IsCompleted).Select(j => j.Point.Base.Offset).DefaultIfEmpty(long.MaxValue).Min();
             }
         }
     }
@@ -74,10 +74,9 @@ internal sealed class ShardSnapshots : IPastSnapshots
                 return PastAnswer.Error(why);
             }
         }
-        (Boundary end, Checkpoint checkpoint) =
-            _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
+        PastPoint point = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
         string name = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
-        var job = new Job(end, checkpoint, Path.Combine(_files, $"{name}.rdb"), _ending.Token);
+        var job = new Job(point, Path.Combine(_files, $"{name}.rdb"), _ending.Token);
         lock (_gate)
         {
             ObjectDisposedException.ThrowIf(_ending.IsCancellationRequested, this);
@@ -88,7 +87,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         var reply = new List<byte>();
         RespText.AppendHeader(reply, '*', 4);
         RespText.AppendBulk(reply, System.Text.Encoding.ASCII.GetBytes(name));
-        foreach (long number in (long[])[end.WorldLine.Number, end.Version.Number, _instants.TimeUsOf(end)])
+        foreach (long number in (long[])[point.End.WorldLine.Number, point.End.Version.Number, _instants.TimeUsOf(point.End.Version)])
         {
             RespText.AppendHeader(reply, ':', number);
         }
@@ -99,7 +98,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
     public Task<byte[]> StateAsync(string name) => OfJobAsync(name, job =>
     {
         if (job.Failure is { } why) { throw new PastException($"the snapshot could not be made: {why}"); }
-        long all = job.Base.Bytes + job.End.Offset - job.Base.Offset, done = job.IsReady ? all : job.Done;
+        long all = job.Point.Base.Bytes + job.Point.Target - job.Point.Base.Offset, done = job.IsReady ? all : job.Done;
         string state = job.IsReady ? "ready" : job.IsSaving ? "saves" : done == 0 ? "waits" : "loads";
         var reply = new List<byte>();
         RespText.AppendHeader(reply, '*', 5);
@@ -215,11 +214,16 @@ internal sealed class ShardSnapshots : IPastSnapshots
         // Clients come first.
         server.LowerPriority();
         await using RedisConnection control = await RedisConnection.ConnectAsync(server.Endpoint, SaveMax, job.Stop).ConfigureAwait(false);
-        // By now there may be a better one, and others may have gone.
-        job.Base = _checkpoints.Latest(_log, job.End.Offset) ?? throw new PastException("its checkpoint has been deleted meanwhile");
-        using var history = new LogHistory(_log);
-        var plan = new FeedPlan { BaseFile = _checkpoints.PathOf(job.Base), BaseOffset = job.Base.Offset, TargetOffset = job.End.Offset,
-            History = history };
+        // By now there may be a better checkpoint, and others may have gone.
+        PastPoint now = _instants.Hold(job.Point.End.Version);
+        if (now.End.Version != job.Point.End.Version) { throw new PastException("what it is made from has been deleted meanwhile"); }
+        job.Point = now;
+        IHistorySource history = now.OpenHistory(_log, _checkpoints);
+        using var _ = history as IDisposable;
+        var plan = new FeedPlan
+        {
+            BaseFile = _checkpoints.PathOf(now.Base), BaseOffset = now.Base.Offset, TargetOffset = now.Target, History = history,
+        };
         var how = new RestoreOptions
         {
             Feed = FeedAddress.For(server.Endpoint),
@@ -294,13 +298,12 @@ internal sealed class ShardSnapshots : IPastSnapshots
     }
 
     // A snapshot that is made, or read.
-    private sealed class Job(Boundary end, Checkpoint checkpoint, string path, CancellationToken ending) : IProgress<FeedProgress>
+    private sealed class Job(PastPoint point, string path, CancellationToken ending) : IProgress<FeedProgress>
     {
         private readonly CancellationTokenSource _stop = CancellationTokenSource.CreateLinkedTokenSource(ending);
         private long _lastUsed = Environment.TickCount64, _done;
 
-        public Boundary End { get; } = end;
-        public Checkpoint Base { get; set; } = checkpoint;
+        public PastPoint Point { get; set; } = point;
         public string Path { get; } = path;
         public CancellationToken Stop => _stop.Token;
         public Task Work { get; set; } = Task.CompletedTask;
@@ -317,7 +320,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         public long Done => Volatile.Read(ref _done);
 
         public void Report(FeedProgress value) =>
-            Volatile.Write(ref _done, value.BaseBytesSent + Math.Max(0, value.OffsetSent - Base.Offset));
+            Volatile.Write(ref _done, value.BaseBytesSent + Math.Max(0, value.OffsetSent - Point.Base.Offset));
 
         public Task CancelAsync() => _stop.CancelAsync();
     }

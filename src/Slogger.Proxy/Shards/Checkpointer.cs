@@ -2,6 +2,7 @@
 //
 // The log is trimmed under its lock, which nobody holds while a checkpoint is fetched.
 using Slogger.Core.Identities;
+using Slogger.Core.Retention;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
@@ -57,6 +58,9 @@ internal sealed class Checkpointer
 
     /// <summary>The oldest version of the past that is promised; null: none is.</summary>
     public required Func<VersionNumber?> Promised { get; init; }
+
+    /// <summary>The oldest version of the past from which on each is promised; null: no less than all of the past.</summary>
+    public required Func<VersionNumber?> PromisedDetail { get; init; }
 
     /// <summary>The offset from which those who read the past need the log and a checkpoint below.</summary>
     public required Func<long> HeldFrom { get; init; }
@@ -203,16 +207,33 @@ internal sealed class Checkpointer
         return scanner.Database;
     }
 
+    /// <summary>Deletes raw log that was reduced, and is needed no more.</summary>
+    /// <returns>The checkpoints between which the log is to be reduced next, in order; none: there is nothing to be reduced now.</returns>
+    /// <exception cref="LogIOException">The disk refused.</exception>
+    public IReadOnlyList<Checkpoint> KeepDetail()
+    {
+        // No more than what has been promised is kept in detail, and of the budget no more than half.
+        if (CutOffset is not { } cut || PromisedDetail() is not { } promised) { return []; }
+        IReadOnlyList<Tile> tiles = _store.Tiles(_log);
+        if (tiles.Count == 0) { return []; }
+        var bounds = new RawBounds
+        {
+            Cut = cut, Detail = Math.Max(_log.EndOffset - (_options.LogBudgetBytes / 2), OffsetOf(promised)), Held = HeldOffset(),
+            Needed = NeededFrom(),
+        };
+        TilePlan plan = TilePlan.Of([.. tiles.Select(t => new TileBase(t.Base.Offset, t.Reduced is not null))], bounds, KeptAtCut);
+        if (TrimLog(plan.RawFrom)) { FailPoint.Pass(FailPoint.ReducedTrimmed); }
+        return plan.Reduced < plan.Stays ? [.. tiles.Take(plan.Stays + 1).Skip(plan.Reduced).Select(t => t.Base)] : [];
+    }
+
     // Behind the recorded cut two checkpoints are kept, and of the log what is promised, as long as the budget allows.
     private void Trim()
     {
         if (CutOffset is not { } cut) { return; }
         long every = _options.CheckpointEveryBytes, budget = _options.LogBudgetBytes;
-        long byBudget = Math.Max(0, _log.EndOffset - (budget - every));
-        long byAge = AgedOffset();
-        // Who reads without an end does not fill the disk.
-        long held = _log.EndOffset - _log.StartOffset > 2 * budget ? long.MaxValue : HeldFrom();
-        long below = Math.Min(Math.Min(cut, held), Math.Max(byBudget, byAge));
+        long byBudget = BudgetOffset(budget - every);
+        long byAge = Promised() is { } promised ? OffsetOf(promised) : 0;
+        long below = Math.Min(Math.Min(cut, HeldOffset()), Math.Max(byBudget, byAge));
         bool isShort = _options.Retention > TimeSpan.Zero && byBudget > byAge;
         if (isShort && !_isShort)
         {
@@ -221,22 +242,46 @@ internal sealed class Checkpointer
                 + $"{OptionText.FormatSize(budget)} before: raise that");
         }
         _isShort = isShort;
-        if (_store.Prune(_log, KeptAtCut, below, every) is { } oldest)
+        if (_store.Prune(_log, KeptAtCut, below, every) is { } oldest) { TrimLog(Math.Min(oldest, NeededFrom())); }
+    }
+
+    // Whether something was deleted.
+    private bool TrimLog(long needed)
+    {
+        lock (_logLock)
         {
-            long needed = Math.Min(oldest, NeededFrom());
-            lock (_logLock)
-            {
-                if (needed > _log.StartOffset) { _log.TrimBefore(needed); }
-            }
+            long before = _log.StartOffset;
+            if (needed > before) { _log.TrimBefore(needed); }
+            return _log.StartOffset > before;
         }
     }
 
-    // Below it is what nobody was promised; 0: that cannot be told.
-    private long AgedOffset()
+    // Who reads without an end does not fill the disk.
+    private long HeldOffset() => _log.EndOffset - _log.StartOffset > 2 * _options.LogBudgetBytes ? long.MaxValue : HeldFrom();
+
+    // Below it is what has no room: first what is reduced, and then the log itself.
+    private long BudgetOffset(long room)
+    {
+        long start = _log.StartOffset, byLog = Math.Max(0, _log.EndOffset - room);
+        if (byLog > start) { return byLog; }
+        room -= _log.EndOffset - start;
+        Tile above = default;
+        foreach (Tile tile in _store.Tiles(_log).Reverse())
+        {
+            if (tile.Base.Offset < start && (room -= tile.ReducedBytes) < 0) { return above.Base.Offset; }
+            above = tile;
+        }
+        return byLog;
+    }
+
+    // Where a version ends, or the checkpoint below it where the log is reduced; 0: that cannot be told.
+    private long OffsetOf(VersionNumber version)
     {
         try
         {
-            return Promised() is { } version ? _log.BoundaryAtOrBelow(version)?.Offset ?? 0 : 0;
+            if (_log.BoundaryAtOrBelow(version) is { } end) { return end.Offset; }
+            Tile below = _store.Tiles(_log).LastOrDefault(t => t.Reduced?.First <= version);
+            return below.Base?.Offset ?? 0;
         }
         catch (LogCorruptException e)
         {

@@ -45,6 +45,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private RedisDumps _dumps = null!;
     private UnloggedChanges _unlogged = null!;
     private PastInstants? _instants;
+    private PastReducer? _reducer;
     private ShardPast? _past;
     private ShardReset? _reset;
     private readonly IFileLayer _files = SystemFileLayer.Instance;
@@ -128,9 +129,10 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             NeededFrom = () => Math.Min(IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
                 _lead?.NeededFrom ?? long.MaxValue),
             Promised = () => _instants?.Promised,
+            PromisedDetail = () => _instants?.PromisedDetail,
             HeldFrom = () => Math.Min(_instants?.HeldFrom ?? long.MaxValue, _past?.HeldFrom ?? long.MaxValue),
         };
-        _instants = new(_log, _checkpoints, _options.Retention)
+        _instants = new(_log, _checkpoints, _options)
         {
             Committed = () => RecordedCut,
             Grid = () => Seat.Grid,
@@ -140,6 +142,10 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _reset = new(this, _instants, () => _past!, () => _fence.Endpoint, () => _log.BoundaryAtOrBelow(RecordedCut.Version), NoteReset,
             _report);
         _past = new(_options, _log, _checkpoints, _instants) { Live = () => _fence.Endpoint, Reset = _reset };
+        if (_options.RetentionDetail > TimeSpan.Zero)
+        {
+            _reducer = new(_log, _checkpoints, () => _instants.VersionsOfStep, _report, $"shard {_options.Shard}");
+        }
         _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, _dumps);
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
@@ -156,6 +162,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _instants?.Keep();
         _past?.Keep();
         _reset?.Keep();
+        KeepDetail();
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_isShippingDue) { BeginShipping(); }
         if (_shipping is { } shipping)
@@ -165,6 +172,20 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         }
         // One is taken of the stream that the log names.
         if (IsOpen && _owedIdentity is null && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
+    }
+
+    // What follows another site is that one's to reduce.
+    private void KeepDetail()
+    {
+        if (_reducer is not { } reducer || IsFollowing || !reducer.IsDue()) { return; }
+        try
+        {
+            if (_checkpointer.KeepDetail() is { Count: > 0 } between) { reducer.Begin(between); }
+        }
+        catch (LogIOException e) when (!e.IsFatal)
+        {
+            _report.Warn($"shard {_options.Shard}: log that was reduced cannot be deleted, and it is tried again: {e.Message}");
+        }
     }
 
     internal override Task BeforeEndAsync() => _checkpointer.TakeAtEndAsync();
@@ -330,6 +351,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         await EndFollowingAsync().ConfigureAwait(false);
         if (_reset is { } reset) { await reset.StopAsync().ConfigureAwait(false); }
         if (_past is { } past) { await past.EndAsync().ConfigureAwait(false); }
+        _reducer?.Dispose();
         _link?.Dispose();
         await EndShippingAsync().ConfigureAwait(false);
         if (_lead is { } lead) { await lead.EndAsync().ConfigureAwait(false); }

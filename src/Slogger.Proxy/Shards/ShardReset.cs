@@ -50,7 +50,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
             }
         }
         await instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
-        Boundary end = instants.Hold(new(version)).End;
+        Boundary end = instants.HoldDetail(new(version));
         var job = new Job(end, prefix, shiftMs, _ending.Token);
         lock (_gate)
         {
@@ -63,7 +63,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
         var reply = new List<byte>();
         RespText.AppendHeader(reply, '*', 4);
         RespText.AppendBulk(reply, Encoding.ASCII.GetBytes(job.Name));
-        foreach (long number in (long[])[end.WorldLine.Number, end.Version.Number, instants.TimeUsOf(end)])
+        foreach (long number in (long[])[end.WorldLine.Number, end.Version.Number, instants.TimeUsOf(end.Version)])
         {
             RespText.AppendHeader(reply, ':', number);
         }

@@ -37,6 +37,9 @@ internal static class FailPoint
     public const string SnapshotKept = "snapshot-kept";
     public const string CheckpointTaken = "checkpoint-taken";
     public const string CheckpointKept = "checkpoint-kept";
+    public const string ReducedWritten = "reduced-written";
+    public const string ReducedDurable = "reduced-durable";
+    public const string ReducedTrimmed = "reduced-trimmed";
     public const string HistoryBegun = "history-begun";
     public const string OlderVersionKept = "older-version-kept";
     public const string ClientsTold = "clients-told";

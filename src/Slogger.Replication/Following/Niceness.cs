@@ -7,7 +7,7 @@ namespace Slogger.Replication.Following;
 /// <summary>The priority of threads, on Linux; elsewhere nothing is done.</summary>
 internal static partial class Niceness
 {
-    private const int OfProcess = 0, Ahead = -10;
+    private const int OfProcess = 0, Self = 0, Ahead = -10, Behind = 19;
 
     /// <summary>Has this process's threads go before others, and those that they begin.</summary>
     /// <returns>Whether that was allowed.</returns>
@@ -21,6 +21,12 @@ internal static partial class Niceness
                 && SetPriority(OfProcess, thread, Ahead) == 0;
         }
         return isAhead;
+    }
+
+    /// <summary>Has the calling thread go behind all others: for work that nobody waits for.</summary>
+    public static void PutThreadBehind()
+    {
+        if (OperatingSystem.IsLinux()) { _ = SetPriority(OfProcess, Self, Behind); }
     }
 
     [LibraryImport("libc", EntryPoint = "setpriority")]

@@ -218,7 +218,7 @@ public sealed class SnapshotTests(ITestOutputHelper output)
         Assert.Empty(Directory.EnumerateFiles(files));
     }
 
-    private static async Task<string> TakeAsync(Workspace workspace, int port, params string[] instant)
+    internal static async Task<string> TakeAsync(Workspace workspace, int port, params string[] instant)
     {
         (int code, string told) = await ProxyProcess.CommandAsync(
             ["snapshot", "--address", At(port), "--to", workspace.Folder("snapshots"), .. instant]);
@@ -255,7 +255,7 @@ public sealed class SnapshotTests(ITestOutputHelper output)
     }
 
     // Those that expire meanwhile are in none.
-    private static void AssertSame(List<Seen> expected, List<Seen> found)
+    internal static void AssertSame(List<Seen> expected, List<Seen> found)
     {
         long soon = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + 10_000;
         static IEnumerable<Seen> Lasting(List<Seen> all, long soon) =>

@@ -18,9 +18,10 @@ public sealed class ReducedFileTests
 
     private static readonly ReducedStretch s_stretch = new()
     {
-        FirstSequence = 3, LastSequence = 7, FirstOffset = 1000, LastOffset = 1000 + (100_000 * s_windows.Length), FirstDatabase = 2,
-        Before = new VersionNumber(9), CommandsBefore = 50, CommandsAfter = 20, Rules = 1, RawChecksum = 0xDEADBEEF,
-        LastHeader = new byte[] { 1, 2, 3 },
+        FirstOffset = 1000, LastOffset = 1000 + (100_000 * s_windows.Length), FirstDatabase = 2, First = new VersionNumber(10),
+        Last = Through(s_windows.Length - 1), EndsAtGap = true, CommandsBefore = 50, CommandsAfter = 20,
+        Next = "0000000000000100-00000007.rdb",
+        Lines = [new(WorldLine.First, new VersionNumber(10)), new(new WorldLine(4), new VersionNumber(30))],
     };
 
     [Fact]
@@ -29,7 +30,7 @@ public sealed class ReducedFileTests
         SimulatedDisk disk = NewDisk(1);
         Write(disk);
         Assert.Equal(["1-7.rlog"], disk.List(Directory));
-        using ReducedFile file = ReducedFile.Open(disk, Name, WorldLine.First);
+        using ReducedFile file = ReducedFile.Open(disk, Name);
         Check(file);
     }
 
@@ -41,7 +42,7 @@ public sealed class ReducedFileTests
         {
             string path = Path.Combine(directory, "1-7.rlog");
             Write(SystemFileLayer.Instance, path);
-            using ReducedFile file = ReducedFile.Open(SystemFileLayer.Instance, path, WorldLine.First);
+            using ReducedFile file = ReducedFile.Open(SystemFileLayer.Instance, path);
             Check(file);
         }
         finally
@@ -76,7 +77,7 @@ public sealed class ReducedFileTests
                 Write(disk);
             }
             else { whole++; }
-            using ReducedFile file = ReducedFile.Open(disk, Name, WorldLine.First);
+            using ReducedFile file = ReducedFile.Open(disk, Name);
             Check(file);
         }
         Assert.True(whole > 0 && none > 0, $"{whole} whole, {none} none");
@@ -95,7 +96,7 @@ public sealed class ReducedFileTests
             disk.Crash();
             try
             {
-                using ReducedFile file = ReducedFile.Open(disk, Name, WorldLine.First);
+                using ReducedFile file = ReducedFile.Open(disk, Name);
                 Check(file);
             }
             catch (LogCorruptException)
@@ -119,10 +120,10 @@ public sealed class ReducedFileTests
             long at = i < 200 ? random.Next(20_000) : random.Next(length);
             byte mask = (byte)(1 << random.Next(8));
             disk.Flip(Name, at, mask);
-            Assert.Throws<LogCorruptException>(() => ReducedFile.Open(disk, Name, WorldLine.First));
+            Assert.Throws<LogCorruptException>(() => ReducedFile.Open(disk, Name));
             disk.Flip(Name, at, mask);
         }
-        using ReducedFile file = ReducedFile.Open(disk, Name, WorldLine.First);
+        using ReducedFile file = ReducedFile.Open(disk, Name);
         Check(file);
     }
 
@@ -131,7 +132,7 @@ public sealed class ReducedFileTests
     {
         SimulatedDisk disk = NewDisk(1);
         Write(disk);
-        using ReducedFile file = ReducedFile.Open(disk, Name, WorldLine.First);
+        using ReducedFile file = ReducedFile.Open(disk, Name);
         disk.Flip(Name, disk.LengthOf(Name) - (1 << 20), 4);
         Assert.Throws<LogCorruptException>(() => Check(file));
     }
@@ -149,7 +150,7 @@ public sealed class ReducedFileTests
             {
                 open.SetLength(i == 0 ? length + 512 : i == 1 ? 0 : random.Next(length));
             }
-            Assert.Throws<LogCorruptException>(() => ReducedFile.Open(disk, Name, WorldLine.First));
+            Assert.Throws<LogCorruptException>(() => ReducedFile.Open(disk, Name));
         }
     }
 
@@ -163,7 +164,7 @@ public sealed class ReducedFileTests
             byte[] garbage = new byte[random.Next(30_000)];
             random.NextBytes(garbage);
             using (ILogFile open = disk.Create(Name)) { open.Write(garbage, 0); }
-            Assert.Throws<LogCorruptException>(() => ReducedFile.Open(disk, Name, WorldLine.First));
+            Assert.Throws<LogCorruptException>(() => ReducedFile.Open(disk, Name));
         }
     }
 
@@ -182,7 +183,7 @@ public sealed class ReducedFileTests
         }
         Write(disk);
         using (ILogFile open = disk.Open(Name, writable: true)) { open.Write(first.ToArray(), 0); }
-        Assert.Throws<LogCorruptException>(() => ReducedFile.Open(disk, Name, WorldLine.First));
+        Assert.Throws<LogCorruptException>(() => ReducedFile.Open(disk, Name));
     }
 
     [Fact]
@@ -198,8 +199,9 @@ public sealed class ReducedFileTests
     public void Writer_WindowThatEndsBelow_IsRefused()
     {
         using var writer = new ReducedFileWriter(NewDisk(1), Name);
-        writer.EndWindow(End(1));
-        Assert.Throws<ArgumentException>(() => writer.EndWindow(End(1)));
+        writer.EndWindow(End(1), Through(1));
+        Assert.Throws<ArgumentException>(() => writer.EndWindow(End(1), Through(2)));
+        Assert.Throws<ArgumentException>(() => writer.EndWindow(End(2), End(1).Version));
         Assert.Throws<ArgumentException>(() => writer.Finish(s_stretch));
         writer.Append([1]);
         Assert.Throws<ArgumentException>(() => writer.Finish(s_stretch with { LastOffset = End(1).Offset }));
@@ -215,7 +217,7 @@ public sealed class ReducedFileTests
             // In two pieces.
             writer.Append(data.AsSpan(0, data.Length / 3));
             writer.Append(data.AsSpan(data.Length / 3));
-            writer.EndWindow(End(i));
+            writer.EndWindow(End(i), Through(i));
             at += data.Length;
         }
         writer.Finish(s_stretch);
@@ -223,8 +225,8 @@ public sealed class ReducedFileTests
 
     private static void Check(ReducedFile file)
     {
-        Assert.Equal(s_stretch, file.Stretch with { LastHeader = s_stretch.LastHeader });
-        Assert.Equal([1, 2, 3], file.Stretch.LastHeader.ToArray());
+        Assert.Equal(s_stretch, file.Stretch with { Lines = s_stretch.Lines });
+        Assert.Equal(s_stretch.Lines, file.Stretch.Lines);
         Assert.Equal(s_windows.Length, file.Windows.Count);
         byte[] all = new byte[file.DataBytes];
         int count, length = 0;
@@ -233,13 +235,17 @@ public sealed class ReducedFileTests
         long at = 0;
         for (int i = 0; i < s_windows.Length; i++)
         {
-            Assert.Equal(new ReducedFileWindow(End(i), at, at + s_windows[i]), file.Windows[i]);
+            Assert.Equal(new ReducedFileWindow(End(i), Through(i), at, at + s_windows[i]), file.Windows[i]);
             at += s_windows[i];
         }
     }
 
+    // Empty versions follow each second one.
+    private static VersionNumber Through(int window) => new(10 + (10 * window) + (window % 2 * 5));
+
     private static Boundary End(int window) => new(
-        WorldLine.First, new VersionNumber(10 + window), 1000 + (100_000 * (window + 1)), window % 3, HybridTimestamp.Of(window + 1, 0));
+        window < 2 ? WorldLine.First : new WorldLine(4), new VersionNumber(10 + (10 * window)), 1000 + (100_000 * (window + 1)), window % 3,
+        HybridTimestamp.Of(window + 1, 0));
 
     private static SimulatedDisk NewDisk(int seed)
     {

@@ -1,0 +1,190 @@
+// The past behind what is kept in detail: reduced, it gives what was there, at about one version in each step. What the log has of it is
+// deleted when the reduced files are whole, whenever the process is killed.
+using System.Globalization;
+using System.Text.Json;
+using Slogger.Integration.Tests.Chaos;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+using Slogger.Integration.Tests.Workload;
+
+namespace Slogger.Integration.Tests.Past;
+
+public sealed class ReducedPastTests(ITestOutputHelper output)
+{
+    private const int Killed = 137;
+
+    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(2);
+    private static readonly string s_filler = new('x', 100_000);
+    private static readonly string[] s_options =
+    [
+        "--checkpoint-every", "1mb", "--log-budget", "16gb", "--retention", "1h", "--retention-detail", "1s", "--retention-step", "20ms",
+    ];
+
+    // Whatever Redis has, as clients read it then.
+    [Fact]
+    public async Task RandomCommands_BehindTheDetail_SnapshotsHoldWhatWasThere()
+    {
+        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
+            ? given : Random.Shared.Next(1_000_000);
+        output.WriteLine($"seed {seed}");
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup { Options = s_options });
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync();
+        var commands = new RandomCommands(seed);
+        List<(long Version, List<Seen> Keys)> moments = [];
+        for (int i = 0; i < 6; i++)
+        {
+            for (int n = 0; n < 200; n++)
+            {
+                foreach (string[] command in commands.Next()) { await client.CallAsync(command); }
+                if (n % 4 == 0) { await client.CallAsync("DISCARD"); }
+                if (n % 4 == 0) { await client.CallAsync("SET", "filler", s_filler); }
+            }
+            await client.CallAsync("DISCARD");
+            await client.DoAsync("SELECT", "0");
+            // A step lies between the last write and the version, and between that and the next write.
+            await Task.Delay(100);
+            await client.DoAsync("WAITAOF", "1", "0", "0");
+            // Nobody is said to look at the past.
+            moments.Add(((await FieldsAsync(client))["committed_version"], await StoreContents.ReadAllAsync(client)));
+            await Task.Delay(100);
+        }
+        await UntilReducedAsync(client, moments[^1].Version);
+        foreach ((long version, List<Seen> keys) in moments)
+        {
+            string directory = await SnapshotTests.TakeAsync(workspace, deployment.Port, "--version", Text(version));
+            using RedisProcess redis = await RedisProcess.StartAsync(workspace.Folder($"plain-{version}"),
+                "--dir", directory, "--dbfilename", "shard-0.rdb");
+            using RespClient plain = await redis.ConnectAsync();
+            SnapshotTests.AssertSame(keys, await StoreContents.ReadAllAsync(plain));
+        }
+        // What needs each command says from when on there is each.
+        foreach (string[] command in (string[][])[
+            ["history", "filler", "--from", Text(moments[0].Version)], ["diff", "--from", Text(moments[0].Version)]])
+        {
+            (int code, string told) = await CommandAsync(deployment, command);
+            Assert.NotEqual(0, code);
+            Assert.Contains("is kept as a state only, and not each command since: these are kept from version", told);
+        }
+        (int done, string history) = await CommandAsync(deployment, "history", "filler");
+        Assert.True(done == 0, history);
+        (done, string reach) = await CommandAsync(deployment, "retention");
+        Assert.True(done == 0, reach);
+        Assert.Contains("in detail", reach);
+        (done, reach) = await CommandAsync(deployment, "retention", "--json");
+        JsonElement shard = JsonDocument.Parse(reach).RootElement.GetProperty("shards")[0];
+        Assert.Equal((1000, 20), (shard.GetProperty("detail_promised_ms").GetInt64(), shard.GetProperty("step_ms").GetInt64()));
+        Assert.True(shard.GetProperty("from_version").GetInt64() <= moments[0].Version);
+        Assert.True(shard.GetProperty("detail_from_version").GetInt64() > moments[^1].Version);
+    }
+
+    [Theory]
+    [InlineData("reduced-written")]
+    [InlineData("reduced-durable")]
+    [InlineData("reduced-trimmed")]
+    public async Task ProcessIsKilled_EveryMomentStaysReadable(string point)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup { Options = s_options });
+        await deployment.StartAsync();
+        List<(long Version, int Value)> moments = [];
+        int value = 0;
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            for (int i = 0; i < 10; i++) { moments.Add((await WriteAsync(client, ++value), value)); }
+        }
+        await deployment.Proxy.TerminateAsync();
+        await deployment.StartProxyAsync(new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = point });
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            try
+            {
+                for (long until = Environment.TickCount64 + 60_000; Environment.TickCount64 < until;)
+                {
+                    moments.Add((await WriteAsync(client, ++value), value));
+                }
+            }
+            catch (Exception e) when (e is IOException or EndOfStreamException or System.Net.Sockets.SocketException)
+            {
+                // It is gone.
+            }
+        }
+        Assert.Equal(Killed, await deployment.Proxy.ExitAsync(s_limit));
+        await deployment.StartProxyAsync(new Dictionary<string, string>());
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            for (int i = 0; i < 3; i++) { moments.Add((await WriteAsync(client, ++value), value)); }
+            await UntilReducedAsync(client, moments[10].Version);
+            await CheckAsync(client, Some(moments), moments);
+        }
+    }
+
+    private static IEnumerable<(long Version, int Value)> Some(List<(long Version, int Value)> moments) =>
+        moments.Where((_, i) => i % Math.Max(1, moments.Count / 5) == 0);
+
+    // The state is whole, and that of the version that the reply names.
+    private static async Task CheckAsync(
+        RespClient client, IEnumerable<(long Version, int Value)> asked, List<(long Version, int Value)> moments)
+    {
+        int seen = 0;
+        foreach ((long version, int value) in asked)
+        {
+            RespValue found = await client.CallAsync("DPR.ASOF", "VERSION", Text(version));
+            Assert.True(found.Items.Count == 3, $"{version} of {value}: {found.Text}");
+            long shown = found.Items[1].AsInteger();
+            Assert.True(shown <= version, $"{shown} for {version}");
+            string text = (await client.DoAsync("DPR.ASOF", "VERSION", Text(version), "GET", "k")).Text;
+            Assert.Equal(text, (await client.DoAsync("DPR.ASOF", "VERSION", Text(version), "HGET", "h", "n")).Text);
+            Assert.Equal(text, (await client.DoAsync("DPR.ASOF", "VERSION", Text(version), "LINDEX", "l", "-1")).Text);
+            // The first one was not there yet.
+            int at = text.Length == 0 ? 0 : int.Parse(text, CultureInfo.InvariantCulture);
+            Assert.InRange(at, moments.Where(m => m.Version <= shown).Select(m => m.Value).DefaultIfEmpty(0).Max(),
+                moments.Where(m => m.Version > shown).Select(m => m.Value).DefaultIfEmpty(value).Min());
+            // As long as nothing could be read at all behind the detail this would be one.
+            seen = Math.Max(seen, at);
+        }
+        Assert.True(seen > 1);
+    }
+
+    private static async Task UntilReducedAsync(RespClient client, long version)
+    {
+        int value = 1_000_000;
+        await Eventually.AsyncTrue("the log is deleted that was reduced", s_limit, async () =>
+        {
+            for (int i = 0; i < 20; i++) { await client.DoAsync("SET", "filler", s_filler); }
+            await client.DoAsync("SET", "later", Text(value++));
+            // A disk is not as fast as this would be.
+            await Task.Delay(50);
+            return (await FieldsAsync(client))["past_detail_from_version"] > version;
+        });
+    }
+
+    // The version that has it; nobody is said to look at the past.
+    private static async Task<long> WriteAsync(RespClient client, int value)
+    {
+        for (int n = 0; n < 4; n++) { await client.DoAsync("SET", $"filler:{n}", s_filler); }
+        string text = Text(value);
+        await client.DoAsync("MULTI");
+        await client.DoAsync("SET", "k", text);
+        await client.DoAsync("HSET", "h", "n", text);
+        await client.DoAsync("RPUSH", "l", text);
+        await client.DoAsync("LTRIM", "l", "-3", "-1");
+        await client.DoAsync("EXEC");
+        await client.DoAsync("WAITAOF", "1", "0", "0");
+        return (await FieldsAsync(client))["committed_version"];
+    }
+
+    private static Task<(int Code, string Output)> CommandAsync(ProxyDeployment deployment, string command, params string[] options) =>
+        CommandAsync(deployment, [command, .. options]);
+
+    private static Task<(int Code, string Output)> CommandAsync(ProxyDeployment deployment, string[] command) =>
+        ProxyProcess.CommandAsync([command[0], "--address", $"127.0.0.1:{Text(deployment.Port)}", .. command[1..]]);
+
+    private static async Task<Dictionary<string, long>> FieldsAsync(RespClient client) =>
+        (await client.DoAsync("DPR.INFO")).Text.Split('\n', StringSplitOptions.TrimEntries).Select(l => l.Split(':', 2))
+            .Where(f => f.Length == 2 && long.TryParse(f[1], CultureInfo.InvariantCulture, out _))
+            .ToDictionary(f => f[0], f => long.Parse(f[1], CultureInfo.InvariantCulture));
+
+    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+}
