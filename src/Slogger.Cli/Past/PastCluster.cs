@@ -2,6 +2,7 @@
 using System.Globalization;
 using System.Text;
 using Slogger.Cli.Access;
+using Slogger.Core.Versions;
 
 namespace Slogger.Cli.Past;
 
@@ -14,7 +15,6 @@ internal sealed record PastInstant(long Version, DateTimeOffset Time);
 internal sealed class PastCluster : IAsyncDisposable
 {
     private const string Command = "DPR.ASOF", Moved = "MOVED ";
-    private const int NowTriesMax = 100;
 
     // The first question about a stretch of the log has it read.
     private static readonly TimeSpan AnswerMax = TimeSpan.FromMinutes(1);
@@ -46,49 +46,15 @@ internal sealed class PastCluster : IAsyncDisposable
     public async Task<PastInstant> FindAsync(string[] instant)
     {
         IReadOnlyList<string> addresses = await Shards.AddressesAsync().ConfigureAwait(false);
-        // Of a time each shard would take its own clock's, so one is asked for that.
-        if (instant is not ["AGO", "0"])
+        var common = new CommonVersion(addresses.Count, isNow: instant is ["AGO", "0"]);
+        PastInstant? found = null;
+        while (common.Next is { } question)
         {
-            return await FindCommonAsync(addresses, await FindThereAsync(instant).ConfigureAwait(false)).ConfigureAwait(false);
+            string[] asked = question.Version is { } version ? ["VERSION", Text(version.Number)] : instant;
+            found = await FindAsync(addresses[question.Shard], asked).ConfigureAwait(false);
+            common.OnAnswer(new(found.Version));
         }
-        // What is acknowledged now must be in it at every shard. If one of them has not closed such a version by itself, a later one will
-        // do.
-        PastInstant now = await FindNewestAsync(addresses).ConfigureAwait(false), asked = now;
-        for (int tries = 1; ; tries++)
-        {
-            PastInstant common = await FindCommonAsync(addresses, asked).ConfigureAwait(false);
-            if (common.Version >= now.Version || tries == NowTriesMax) { return common; }
-            asked = await FindNewestAsync(addresses).ConfigureAwait(false);
-        }
-    }
-
-    // The last of the versions that have, each at its shard, all that was acknowledged.
-    private async Task<PastInstant> FindNewestAsync(IReadOnlyList<string> addresses)
-    {
-        PastInstant? newest = null;
-        foreach (string address in addresses)
-        {
-            PastInstant found = await FindAsync(address, ["AGO", "0"]).ConfigureAwait(false);
-            if (newest is null || found.Version > newest.Version) { newest = found; }
-        }
-        return newest!;
-    }
-
-    // A shard may not have closed the version by itself, and gives one below: then all are asked for that one. It falls with each question,
-    // and so ends.
-    private async Task<PastInstant> FindCommonAsync(IReadOnlyList<string> addresses, PastInstant lowest)
-    {
-        for (bool isCommon = addresses.Count == 1; !isCommon;)
-        {
-            long asked = lowest.Version;
-            foreach (string address in addresses)
-            {
-                PastInstant found = await FindAsync(address, ["VERSION", Text(asked)]).ConfigureAwait(false);
-                if (found.Version < lowest.Version) { lowest = found; }
-            }
-            isCommon = lowest.Version == asked;
-        }
-        return lowest;
+        return found!;
     }
 
     /// <summary>Runs a read as of a version, at the shard that has its keys.</summary>
