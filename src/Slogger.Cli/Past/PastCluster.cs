@@ -16,6 +16,9 @@ internal sealed class PastCluster : IAsyncDisposable
 {
     private const string Command = "DPR.ASOF", Moved = "MOVED ";
 
+    // What a refusal begins with, for programs.
+    private static readonly string[] Codes = ["ERR SLOGGER ", "SLOGGER NOTKEPT ", "SLOGGER NOTCLOSED "];
+
     // The first question about a stretch of the log has it read.
     private static readonly TimeSpan AnswerMax = TimeSpan.FromMinutes(1);
 
@@ -106,5 +109,5 @@ internal sealed class PastCluster : IAsyncDisposable
 
     /// <summary>What a proxy's refusal is to a person.</summary>
     public static ProxyUnreachableException Refused(ProxyReply reply, string who = "") =>
-        new(who + reply.Text.Replace("ERR SLOGGER ", "", StringComparison.Ordinal), "");
+        new(who + Codes.Aggregate(reply.Text, (text, code) => text.Replace(code, "", StringComparison.Ordinal)), "");
 }

@@ -20,9 +20,16 @@ internal static class PastAnswer
         }
         catch (Exception e) when (WhyOf(e) is not null)
         {
-            return Error($"ERR SLOGGER {WhyOf(e)}");
+            return Error($"{CodeOf(e)} {WhyOf(e)}");
         }
     }
+
+    private static string CodeOf(Exception failure) => (failure as PastException)?.Problem switch
+    {
+        PastProblem.NotKept => "SLOGGER NOTKEPT",
+        PastProblem.NotClosed => "SLOGGER NOTCLOSED",
+        _ => "ERR SLOGGER",
+    };
 
     /// <summary>What a failure means for whoever asks; null: it is none that is expected.</summary>
     public static string? WhyOf(Exception failure) => failure switch

@@ -94,7 +94,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             if (Environment.TickCount64 > waitsUntil)
             {
                 throw new PastException(string.Create(CultureInfo.InvariantCulture,
-                    $"version {wanted} is not committed: the newest that is, is {Committed().Version}, of {TimeOf(Committed().Version)}"));
+                    $"version {wanted} is not committed: the newest that is, is {Committed().Version}, of {TimeOf(Committed().Version)}"),
+                    PastProblem.NotClosed);
             }
             await Task.Delay(CommitPause, stop).ConfigureAwait(false);
         }
@@ -108,7 +109,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     {
         if (log.BoundaryAtOrBelow(version) is not { } end || checkpoints.Latest(log, end.Offset) is not { } checkpoint)
         {
-            throw new PastException($"version {version} is not kept: {WhatIsKept(version)}");
+            throw NotKept($"version {version} is not kept: {WhatIsKept(version)}");
         }
         Renew(checkpoint.Offset);
         return (end, checkpoint);
@@ -121,9 +122,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="PastException">Nothing is kept yet.</exception>
     public Boundary Beginning()
     {
-        if (log.IsEmpty || checkpoints.Oldest(log) is not { } oldest) { throw new PastException("nothing is kept yet"); }
+        if (log.IsEmpty || checkpoints.Oldest(log) is not { } oldest) { throw NotKept("nothing is kept yet"); }
         Boundary first = _window.FirstAtOrAbove(Math.Max(oldest.Offset, log.ContiguousFrom(0)))
-            ?? throw new PastException("nothing is kept yet");
+            ?? throw NotKept("nothing is kept yet");
         StreamOrigin origin = log.Origin;
         return origin.Offset < oldest.Offset || log.HasGap(origin.Offset, first.Offset) ? first
             : new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
@@ -134,12 +135,15 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         VersionGrid grid = Grid();
         if (timeUs > nowUs)
         {
-            throw new PastException($"{TextOf(timeUs)} is in the future: by the cluster's clock it is {TextOf(nowUs)}");
+            throw new PastException($"{TextOf(timeUs)} is in the future: by the cluster's clock it is {TextOf(nowUs)}",
+                PastProblem.NotClosed);
         }
         VersionNumber closed = grid.VersionAt(timeUs).Previous;
         return closed >= grid.Stretches[0].FirstVersion ? closed
-            : throw new PastException($"{TextOf(timeUs)} is before the cluster began: that was {TextOf(grid.Stretches[0].StartUs)}");
+            : throw NotKept($"{TextOf(timeUs)} is before the cluster began: that was {TextOf(grid.Stretches[0].StartUs)}");
     }
+
+    private static PastException NotKept(string why) => new(why, PastProblem.NotKept);
 
     private string WhatIsKept(VersionNumber version) => _window.Find() switch
     {

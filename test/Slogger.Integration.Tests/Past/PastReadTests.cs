@@ -199,7 +199,7 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
     [InlineData("it is DPR.ASOF VERSION", "DPR.ASOF", "AGO", "-1", "GET", "k")]
     [InlineData("it is DPR.ASOF VERSION", "DPR.ASOF", "SINCE", "1", "GET", "k")]
     [InlineData("has no command 'NOPE'", "DPR.ASOF", "AGO", "0", "NOPE", "k")]
-    [InlineData("'SET' may change data", "DPR.ASOF", "AGO", "0", "SET", "k", "v")]
+    [InlineData("READONLY SLOGGER 'SET' may change data", "DPR.ASOF", "AGO", "0", "SET", "k", "v")]
     [InlineData("'GETEX' may change data", "DPR.ASOF", "AGO", "0", "GETEX", "k", "PERSIST")]
     [InlineData("'KEYS' names no key", "DPR.ASOF", "AGO", "0", "KEYS", "*")]
     [InlineData("nothing can be waited for", "DPR.ASOF", "AGO", "0", "XREAD", "BLOCK", "0", "STREAMS", "k", "$")]
@@ -212,10 +212,10 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
     [InlineData("names no key here", "DPR.ASOF", "AGO", "0", "EVAL_RO", "return 1", "0")]
     [InlineData("runs what was loaded before", "DPR.ASOF", "AGO", "0", "EVALSHA_RO", "0000", "1", "k")]
     [InlineData("may read keys that it does not name", "DPR.ASOF", "AGO", "0", "SORT_RO", "k", "BY", "weight_*")]
-    [InlineData("is in the future", "DPR.ASOF", "TIME", "99999999999999", "GET", "k")]
-    [InlineData("is before the cluster began", "DPR.ASOF", "TIME", "1000", "GET", "k")]
+    [InlineData("SLOGGER NOTCLOSED 5138-11-16T09:46:39.999Z is in the future", "DPR.ASOF", "TIME", "99999999999999", "GET", "k")]
+    [InlineData("SLOGGER NOTKEPT 1970-01-01T00:00:01.000Z is before the cluster began", "DPR.ASOF", "TIME", "1000", "GET", "k")]
     [InlineData("a time is in milliseconds", "DPR.ASOF", "TIME", "9223372036854775807", "GET", "k")]
-    [InlineData("is not kept", "DPR.ASOF", "VERSION", "0", "GET", "k")]
+    [InlineData("SLOGGER NOTKEPT version 0 is not kept", "DPR.ASOF", "VERSION", "0", "GET", "k")]
     public async Task BadQuestion_IsRefusedByName_AndTheConnectionGoesOn(string why, params string[] question)
     {
         ProxyDeployment deployment = shared.Deployment;
