@@ -97,14 +97,7 @@ internal sealed partial class Discovery
     /// <returns>The link to that one; null if the error is no redirection that makes sense.</returns>
     public Link? Redirected(string error, Link from, bool isForGood)
     {
-        string[] words = error.Split(' ');
-        if (words.Length < 3 || !int.TryParse(words[1], NumberStyles.None, CultureInfo.InvariantCulture, out int slot)
-            || slot >= HashSlot.Count)
-        {
-            return null;
-        }
-        // Without a host it is that of the shard that says so.
-        if (!Address.TryParse(words[2].StartsWith(':') ? from.Address.Host + words[2] : words[2], out Address address)) { return null; }
+        if (!TryReadRedirection(error, from.Address, out int slot, out Address address)) { return null; }
         Link to = _routes.To(address);
         if (isForGood)
         {
@@ -113,6 +106,22 @@ internal sealed partial class Discovery
         }
 
         return to;
+    }
+
+    /// <summary>Reads MOVED or ASK, slot, endpoint.</summary>
+    /// <param name="error">The text.</param>
+    /// <param name="from">The shard that says so.</param>
+    /// <param name="slot">The slot.</param>
+    /// <param name="to">The shard that has it.</param>
+    /// <returns>Whether the error is such a redirection, and makes sense.</returns>
+    public static bool TryReadRedirection(string error, Address from, out int slot, out Address to)
+    {
+        string[] words = error.Split(' ');
+        (slot, to) = (0, default);
+        return words is ["MOVED" or "ASK", _, _, ..]
+            && int.TryParse(words[1], NumberStyles.None, CultureInfo.InvariantCulture, out slot) && slot < HashSlot.Count
+            // Without a host it is that of the shard that says so.
+            && Address.TryParse(words[2].StartsWith(':') ? from.Host + words[2] : words[2], out to);
     }
 
     /// <summary>Looks up the owners of slots; the first time, all that never changes, too.</summary>

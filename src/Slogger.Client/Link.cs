@@ -160,7 +160,7 @@ internal sealed partial class Link
     }
 
     // What ends a connection, but is no fault of this program.
-    private static bool IsBroken(Exception e) =>
+    public static bool IsBroken(Exception e) =>
         e is IOException or ObjectDisposedException or OperationCanceledException or System.Net.Sockets.SocketException
             or InvalidDataException
             or SloggerException or System.Security.Authentication.AuthenticationException;

@@ -185,6 +185,9 @@ public sealed partial class SloggerClient : IAsyncDisposable
 
     internal ILogger LoggerFor<T>() => _loggers.CreateLogger<T>();
 
+    /// <summary>Says so when the client is disposed.</summary>
+    internal CancellationToken Stopping => _stop.Token;
+
     internal Routes Routes { get; }
 
     internal Discovery Discovery { get; }

@@ -124,7 +124,7 @@ public static class StreamCommands
         OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
         session.OnKey(Replies.Pending, flags, cancellation, "XPENDING"u8, key, group);
 
-    private static Argument[] Count(long? count) => count is { } most ? ["COUNT", most] : [];
+    internal static Argument[] Count(long? count) => count is { } most ? ["COUNT", most] : [];
 
     private static Argument[] MaxLength(long most, bool isApproximate) => ["MAXLEN", isApproximate ? "~" : "=", most];
 }
