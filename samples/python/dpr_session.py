@@ -2,12 +2,14 @@
 """A session over several shards of Slogger, in nothing but Python's standard library: see "Sessions" in docs/reference/sessions.md.
 
 A session numbers its operations across all shards, tells each shard what it has seen elsewhere (vs), knows which of its
-operations are committed, and after a recovery which of them survived. Try it against running proxies of one cluster:
+operations are committed, and after a recovery which of them survived. Whatever was done since, the past can be read: see "Read the past"
+in docs/operate. Try it against running proxies of one cluster:
 
     python3 dpr_session.py --demo 127.0.0.1:6379 127.0.0.1:6380
 """
 import argparse
 import collections
+import itertools
 import secrets
 import socket
 import time
@@ -206,14 +208,56 @@ class Session:
                 self.advance(line, cut)
 
 
-def demo(addresses, operations):
-    session, batch = Session(addresses), 16
+class Past:
+    """What was there at one instant, ("TIME", milliseconds) or ("VERSION", version), at all shards. What is read is no operation of a
+    session."""
+
+    def __init__(self, addresses, *instant):
+        self.connections = [Connection(address, secrets.token_hex(16)) for address in addresses]
+        # Of a time each shard would take its own clock's: one is asked for that.
+        self.version = self.find(self.connections[0], *instant)[1]
+        # A shard that has not closed that version by itself names one before: then all are asked for that one.
+        agreed = 0
+        while agreed < len(self.connections):
+            for connection in self.connections:
+                self.world_line, version, self.time_us = self.find(connection, "VERSION", self.version)
+                agreed = agreed + 1 if version == self.version else 1
+                self.version = version
+
+    @staticmethod
+    def find(connection, *instant):
+        found = connection.call("DPR.ASOF", *instant)
+        if isinstance(found, ReplyError):
+            raise found
+        return found
+
+    def read(self, shard, *command):
+        """The reply to a command that only reads, as it would have been then."""
+        reply = self.connections[shard].call("DPR.ASOF", "VERSION", self.version, *command)
+        if isinstance(reply, ReplyError):
+            raise reply
+        return reply
+
+    def close(self):
+        for connection in self.connections:
+            connection.close()
+
+
+def key_at(connection, prefix):
+    """A key that this shard owns."""
+    return next(key for key in (f"{prefix}:{n}" for n in itertools.count()) if connection.call("EXISTS", key) == 0)
+
+
+def demo(addresses, operations, looks_back):
+    session, batch, first_cut = Session(addresses), 16, 0
+    keys = [key_at(session.connect(shard), f"demo:{session.id}") for shard in range(len(addresses))]
     while session.begun < operations:
         try:
             for _ in range(8):
                 for shard in range(len(addresses)):
-                    session.send(shard, [("INCR", f"demo:{session.id}:{shard}")] * batch)
+                    session.send(shard, [("INCR", keys[shard])] * batch)
             session.wait()
+            first_cut = first_cut or session.cut
             print(f"committed={session.committed} of={session.begun} vs={session.vs} cut={session.cut}", flush=True)
         except Rollback as rollback:
             print(f"rollback {rollback}", flush=True)
@@ -221,12 +265,18 @@ def demo(addresses, operations):
             print(f"trying again: {error}", flush=True)
             time.sleep(0.1)
     print(f"done committed={session.committed}", flush=True)
+    if looks_back:
+        past = Past(addresses, "VERSION", first_cut)
+        counters = [past.read(shard, "GET", key).decode() for shard, key in enumerate(keys)]
+        print(f"as of version={past.version} time_us={past.time_us} counters={','.join(counters)}", flush=True)
+        past.close()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--demo", action="store_true", required=True, help="increment a counter on each shard, and tell how far it is committed")
     parser.add_argument("--operations", type=int, default=4096, help="how many in all (default 4096)")
+    parser.add_argument("--past", action="store_true", help="then tell what the counters were when the first were committed")
     parser.add_argument("addresses", nargs="+", metavar="host:port", help="the proxies of one cluster, by shard")
     arguments = parser.parse_args()
-    demo(arguments.addresses, arguments.operations)
+    demo(arguments.addresses, arguments.operations, arguments.past)

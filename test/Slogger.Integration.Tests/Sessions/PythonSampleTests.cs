@@ -16,6 +16,32 @@ public sealed class PythonSampleTests
     [InlineData("hybrid")]
     public async Task Demo_OverTwoShardsOneOfWhichIsKilled_CommitsAllAndTellsOfTheRollback(string finder)
     {
+        await RunAsync(finder, ["--operations", Operations.ToString(CultureInfo.InvariantCulture)], async (demo, workspace) =>
+        {
+            await demo.WaitForLineAsync(l => l.StartsWith("committed=", StringComparison.Ordinal), Generous);
+            Assert.True(await SupervisedRedis.KillAsync(workspace.File("data1")));
+            Assert.True(await demo.WaitForExitAsync(Generous), demo.Tail());
+            Assert.True(demo.ExitCode == 0, demo.Tail());
+            await demo.WaitForLineAsync(l => l.StartsWith("rollback world-line 2: survived=", StringComparison.Ordinal), Generous);
+            string end = await demo.WaitForLineAsync(l => l.StartsWith("done committed=", StringComparison.Ordinal), Generous);
+            Assert.True(long.Parse(end["done committed=".Length..], CultureInfo.InvariantCulture) >= Operations, end);
+        });
+    }
+
+    // The first round is of 128 increments of each counter.
+    [Fact]
+    public Task Past_OfTheFirstRound_HasItsCountersAtBothShards() => RunAsync("approximate", ["--operations", "768", "--past"],
+        async (demo, _) =>
+    {
+        Assert.True(await demo.WaitForExitAsync(Generous), demo.Tail());
+        Assert.True(demo.ExitCode == 0, demo.Tail());
+        await demo.WaitForLineAsync(l => l.StartsWith("committed=768 of=768", StringComparison.Ordinal), Generous);
+        await demo.WaitForLineAsync(l => l.StartsWith("as of version=", StringComparison.Ordinal)
+            && l.EndsWith(" counters=128,128", StringComparison.Ordinal), Generous);
+    });
+
+    private static async Task RunAsync(string finder, string[] options, Func<ChildProcess, Workspace, Task> check)
+    {
         string python = Interpreter() ?? Skip("python3 is not installed");
         using var workspace = new Workspace();
         string metadata = "sqlite:" + workspace.File("metadata.db");
@@ -32,17 +58,8 @@ public sealed class PythonSampleTests
             }
 
             using var demo = ChildProcess.Start("dpr_session.py", python,
-            [
-                Sample(), "--demo", "--operations", Operations.ToString(CultureInfo.InvariantCulture),
-                    .. proxies.Select(p => p.Endpoint.ToString()!),
-            ]);
-            await demo.WaitForLineAsync(l => l.StartsWith("committed=", StringComparison.Ordinal), Generous);
-            Assert.True(await SupervisedRedis.KillAsync(workspace.File("data1")));
-            Assert.True(await demo.WaitForExitAsync(Generous), demo.Tail());
-            Assert.True(demo.ExitCode == 0, demo.Tail());
-            await demo.WaitForLineAsync(l => l.StartsWith("rollback world-line 2: survived=", StringComparison.Ordinal), Generous);
-            string end = await demo.WaitForLineAsync(l => l.StartsWith("done committed=", StringComparison.Ordinal), Generous);
-            Assert.True(long.Parse(end["done committed=".Length..], CultureInfo.InvariantCulture) >= Operations, end);
+                [Sample(), "--demo", .. options, .. proxies.Select(p => p.Endpoint.ToString()!)]);
+            await check(demo, workspace);
         }
         finally
         {
