@@ -1,6 +1,7 @@
 // Which instants of the past there are: the ends of versions that are committed, as far back as the log and its checkpoints go.
 using System.Globalization;
 using Slogger.Core.Identities;
+using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -32,8 +33,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
     public required Func<long> NowUs { get; init; }
 
-    /// <summary>Whether keys may have been another shard's before: then its log has them, and not this one's.</summary>
-    public required Func<bool> HaveSlotsMoved { get; init; }
+    /// <summary>Who owns which slots; null: a shard alone has all keys.</summary>
+    public required Func<OwnershipTable?> Owners { get; init; }
 
     /// <summary>The oldest version that is promised to be kept; null: none is.</summary>
     public VersionNumber? Promised => retention == TimeSpan.Zero ? null
@@ -59,8 +60,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public IEnumerable<(string Name, long Value)> Status()
     {
         Boundary? from = _window.Last;
-        yield return ("past_from_version", from?.Version.Number ?? 0);
-        yield return ("past_from_unix_ms", from is { } oldest ? TimeUsOf(oldest) / 1000 : 0);
+        VersionNumber shown = from is { } oldest ? VersionNumber.Max(oldest.Version, Settled) : VersionNumber.Zero;
+        yield return ("past_from_version", shown.Number);
+        yield return ("past_from_unix_ms", from is null ? 0 : Grid().StartOf(shown.Next) / 1000);
         yield return ("retention_s", (long)retention.TotalSeconds);
         yield return ("retention_short", Promised is { } promised && from?.Version > promised && log.StartOffset > log.Origin.Offset
             ? 1 : 0);
@@ -70,10 +72,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="PastException">It is none, or not committed within 10 s.</exception>
     public async Task<VersionNumber> CommittedAsync(Instant at, CancellationToken stop)
     {
-        if (HaveSlotsMoved())
+        if (Owners() is { Moves.Length: > 0 })
         {
-            throw new PastException("slots have moved in this cluster, and which shard had a key then is not recorded: the past cannot be "
-                + "read by keys");
+            throw new PastException("slots move in this cluster: the past can be read when they have moved (slogger move --list)");
         }
         long nowUs = NowUs();
         VersionNumber wanted = at.By switch
@@ -107,6 +108,11 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="PastException">It is not kept.</exception>
     public (Boundary End, Checkpoint Base) Hold(VersionNumber version)
     {
+        if (version < Settled)
+        {
+            throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept: slots have moved since, and which "
+                + $"shard had a key then is not recorded. The past goes back to version {Settled}, of {TimeOf(Settled)}"));
+        }
         if (log.BoundaryAtOrBelow(version) is not { } end || checkpoints.Latest(log, end.Offset) is not { } checkpoint)
         {
             throw NotKept($"version {version} is not kept: {WhatIsKept(version)}");
@@ -126,9 +132,17 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         Boundary first = _window.FirstAtOrAbove(Math.Max(oldest.Offset, log.ContiguousFrom(0)))
             ?? throw NotKept("nothing is kept yet");
         StreamOrigin origin = log.Origin;
-        return origin.Offset < oldest.Offset || log.HasGap(origin.Offset, first.Offset) ? first
-            : new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
+        if (origin.Offset >= oldest.Offset && !log.HasGap(origin.Offset, first.Offset))
+        {
+            first = new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
+        }
+        if (first.Version >= Settled) { return first; }
+        foreach (Boundary settled in log.BoundariesFrom(Settled)) { return settled; }
+        throw NotKept("nothing is kept yet since slots have moved");
     }
+
+    // Before, keys were at other shards, too.
+    private VersionNumber Settled => Owners()?.Settled ?? VersionNumber.Zero;
 
     private VersionNumber ClosedAt(long timeUs, long nowUs)
     {
