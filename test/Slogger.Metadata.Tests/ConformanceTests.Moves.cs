@@ -37,10 +37,11 @@ public abstract partial class ConformanceTests
         Assert.Equal(table.Revision, (await store.SlotsAsync("c")).Revision);
         Assert.False(await store.CancelMoveAsync("c", id));
         MoveChange finished = new(id, new(1), table.Moves[0].Changed, MoveState.Landed, MoveState.Finished,
-            Core.Versions.VersionNumber.Zero,
-            new(0), new(a));
+            new(20), new(0), new(a));
+        Assert.Equal(0, table.Settled.Number);
         Assert.Equal(ChangeOutcome.Applied, await store.ChangeMoveAsync("c", finished));
         Assert.Empty((await store.OwnershipAsync("c")).Moves);
+        Assert.Equal(20, (await store.OwnershipAsync("c")).Settled.Number);
         Assert.True((await store.OwnershipAsync("c")).Revision > table.Revision);
     }
 

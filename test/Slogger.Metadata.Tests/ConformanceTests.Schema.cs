@@ -60,6 +60,32 @@ public abstract partial class ConformanceTests
         await ExecuteAsync(spec, "INSERT INTO slogger_second (x) VALUES ('x')");
     }
 
+    // In which versions slots moved was not noted: all of that is in the recorded cut.
+    [Fact]
+    public async Task Initialize_SlotsHadMoved_TheyAreSettledAtTheCut()
+    {
+        string spec = await FreshSpecAsync();
+        SqlDialect dialect = MetadataStoreFactory.CreateDialect(spec, new());
+        await ExecuteAsync(spec, $"CREATE TABLE slogger_schema (product {dialect.TextType(200)} NOT NULL, version BIGINT NOT NULL)");
+        await ExecuteAsync(spec, "INSERT INTO slogger_schema (product, version) VALUES ('slogger-metadata', 13)");
+        foreach (SchemaStep step in SqlSchema.Steps.Where(s => s.Version <= 13))
+        {
+            foreach (string statement in step.Statements(dialect)) { await ExecuteAsync(spec, statement); }
+            if (step.Version > 1) { continue; }
+            foreach (string cluster in (string[])["moved", "never"])
+            {
+                await ExecuteAsync(spec, $"INSERT INTO slogger_clusters VALUES ('{cluster}', 1, 3, 8, 1, 1)");
+                await ExecuteAsync(spec, $"INSERT INTO slogger_shards VALUES ('{cluster}', 0, 'a', 'redis', 'me', 7, 3, 70)");
+            }
+        }
+
+        await ExecuteAsync(spec, "UPDATE slogger_slots SET revision = 5 WHERE cluster = 'moved'");
+        await using SqlMetadataStore store = StoreWith(spec);
+        await store.InitializeAsync();
+        Assert.Equal(70, (await store.OwnershipAsync("moved")).Settled.Number);
+        Assert.Equal(0, (await store.OwnershipAsync("never")).Settled.Number);
+    }
+
     [Fact]
     public async Task Initialize_FirstSchema_KeepsWhatWasCommitted()
     {

@@ -80,7 +80,7 @@ internal static class PastCommands
             + "while that is prepared; then they wait, mostly for less than a second, and are told as by a recovery: a world-line begins "
             + "in which nothing that was committed is lost. A backup follows. Nothing is forgotten: the last line tells how it is undone. "
             + "Functions stay as they are. The user needs the right to run FLUSHALL. For --commit log, with a redis-server that the "
-            + "proxy runs (--redis-server); not for replicated shards, nor after slots have moved.",
+            + "proxy runs (--redis-server); not for replicated shards.",
             ResetCommand.RunAsync),
     ];
 }

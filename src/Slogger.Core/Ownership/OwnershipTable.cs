@@ -64,7 +64,8 @@ public sealed record SlotMove(
 /// <param name="Expected">The row's <see cref="SlotMove.Changed"/> when it was decided: it must not have changed since.</param>
 /// <param name="State">What the row has to say.</param>
 /// <param name="Next">What it says then.</param>
-/// <param name="Version">The boundary for Leaving, the landing for Landed, else 0.</param>
+/// <param name="Version">The boundary for Leaving, the landing for Landed, for Finished a version of the loser that holds its deletion, else
+/// 0.</param>
 /// <param name="By">The shard whose step it is.</param>
 /// <param name="Epoch">The epoch of the process that decided it.</param>
 public readonly record struct MoveChange(
@@ -94,6 +95,10 @@ public enum ChangeOutcome
 /// <param name="Moves">The moves that are not finished, oldest first. No slot is in two of them.</param>
 public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, SlotMap Map, ImmutableArray<SlotMove> Moves)
 {
+    /// <summary>From this version on the data of each slot is where the map says, and nowhere else, unless a move is unfinished. So what was
+    /// there then can be read by this map.</summary>
+    public VersionNumber Settled { get; init; }
+
     /// <summary>Plans a move. All of its slots have to have the same owner, and none may be part of an unfinished move.</summary>
     /// <param name="slots">What is to move.</param>
     /// <param name="to">The new owner.</param>
@@ -163,7 +168,9 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
 
         if (change.Next == MoveState.Landed && change.Version <= move.Boundary)
             throw new ArgumentException($"A move of the boundary {move.Boundary} cannot land in version {change.Version}.", nameof(change));
-        return (ChangeOutcome.Applied, With(move, next));
+        OwnershipTable table = With(move, next);
+        return (ChangeOutcome.Applied, change.Next == MoveState.Finished
+            ? table with { Settled = VersionNumber.Max(Settled, change.Version) } : table);
     }
 
     /// <summary>What a recovery makes of it; part of the transaction that starts the world-line. What has landed within the cut

@@ -147,9 +147,9 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
             _discarding = true;
             effects.Add(new(MoveEffectKind.Discard, Row));
         }
-        else if (_pending is null && (_gone <= cut || (_gone is not null && mutation == MoveMutation.FinishesBeforeCut)))
+        else if (_pending is null && _gone is { } gone && (gone <= cut || mutation == MoveMutation.FinishesBeforeCut))
         {
-            Write(MoveState.Finished, VersionNumber.Zero, effects);
+            Write(MoveState.Finished, gone, effects);
         }
     }
 

@@ -208,7 +208,7 @@ internal sealed partial class SqlMetadataStore
     private static async Task<(OwnershipTable Table, bool IsOfOneRevision)> TableAsync(SqlSession session, string cluster,
         CancellationToken cancellation)
     {
-        List<(SlotRow Row, long Revision, long Count)> slots = [];
+        List<(SlotRow Row, long Revision, long Count, long Settled)> slots = [];
         List<SlotMove> moves = [];
         List<ClusterHead> heads = [];
         long last = 0;
@@ -223,7 +223,8 @@ internal sealed partial class SqlMetadataStore
             ("@cluster", cluster));
         SlotOwners owners = OwnersOf(cluster, slots);
         return heads is [ClusterHead head]
-            ? (new(owners.Revision, head.Cut.Cut.WorldLine, owners.Map, [.. moves]), owners.Revision == new MapRevision(last))
+            ? (new(owners.Revision, head.Cut.Cut.WorldLine, owners.Map, [.. moves]) { Settled = new(slots[0].Settled) },
+                owners.Revision == new MapRevision(last))
             : throw UnknownCluster(cluster);
     }
 
@@ -241,6 +242,13 @@ internal sealed partial class SqlMetadataStore
         {
             await session.ExecuteAsync("DELETE FROM slogger_slots WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
             await InsertSlotsAsync(session, cluster, after.Map, after.Revision, cancellation);
+        }
+
+        if (before.Settled != after.Settled)
+        {
+            await session.ExecuteAsync(
+                "UPDATE slogger_clusters SET settled_version = @settled WHERE cluster = @cluster", cancellation,
+                    ("@settled", after.Settled.Number), ("@cluster", cluster));
         }
 
         foreach (SlotMove move in before.Moves.Where(m => !after.Moves.Any(a => a.Id == m.Id)))

@@ -1,6 +1,7 @@
 // Which instants of the past there are: the ends of versions that are committed, as far back as the log and its checkpoints go.
 using System.Globalization;
 using Slogger.Core.Identities;
+using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -35,8 +36,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
     public required Func<long> NowUs { get; init; }
 
-    /// <summary>Whether keys may have been another shard's before: then its log has them, and not this one's.</summary>
-    public required Func<bool> HaveSlotsMoved { get; init; }
+    /// <summary>Who owns which slots; null: a shard alone has all keys.</summary>
+    public required Func<OwnershipTable?> Owners { get; init; }
 
     /// <summary>The oldest version that is promised to be kept; null: none is.</summary>
     public VersionNumber? Promised => ClosedBefore(options.Retention);
@@ -68,13 +69,15 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public IEnumerable<(string Name, long Value)> Status()
     {
         PastReach? reach = _window.Last;
-        yield return ("past_from_version", reach?.From.Number ?? 0);
-        yield return ("past_from_unix_ms", reach is { } oldest ? TimeUsOf(oldest.From) / 1000 : 0);
+        VersionNumber shown = reach is { } oldest ? VersionNumber.Max(oldest.From, Settled) : VersionNumber.Zero;
+        yield return ("past_from_version", shown.Number);
+        yield return ("past_from_unix_ms", reach is null ? 0 : TimeUsOf(shown) / 1000);
         yield return ("retention_s", (long)options.Retention.TotalSeconds);
         yield return ("retention_short", Promised is { } promised && reach?.From > promised && reach is { IsWhole: false } ? 1 : 0);
         if (options.RetentionDetail == TimeSpan.Zero) { yield break; }
-        yield return ("past_detail_from_version", reach?.Detail.Number ?? 0);
-        yield return ("past_detail_from_unix_ms", reach is { } detailed ? TimeUsOf(detailed.Detail) / 1000 : 0);
+        VersionNumber detail = reach is { } detailed ? VersionNumber.Max(detailed.Detail, Settled) : VersionNumber.Zero;
+        yield return ("past_detail_from_version", detail.Number);
+        yield return ("past_detail_from_unix_ms", reach is null ? 0 : TimeUsOf(detail) / 1000);
         yield return ("retention_detail_s", (long)options.RetentionDetail.TotalSeconds);
         yield return ("retention_step_ms", (long)options.RetentionStep.TotalMilliseconds);
     }
@@ -83,10 +86,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="PastException">It is none, or not committed within 10 s.</exception>
     public async Task<VersionNumber> CommittedAsync(Instant at, CancellationToken stop)
     {
-        if (HaveSlotsMoved())
+        if (Owners() is { Moves.Length: > 0 })
         {
-            throw new PastException("slots have moved in this cluster, and which shard had a key then is not recorded: the past cannot be "
-                + "read by keys");
+            throw new PastException("slots move in this cluster: the past can be read when they have moved (slogger move --list)");
         }
         long nowUs = NowUs();
         VersionNumber wanted = at.By switch
@@ -121,8 +123,10 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="LogException">It cannot be read.</exception>
     public PastPoint Hold(VersionNumber version)
     {
+        RequireSettled(version);
         PastPoint point = InDetail(version) ?? Reduced(version) ?? throw NotKept(
             $"version {version} is not kept: {WhatIsKept(version)}");
+        if (point.ReducedBytes is not null) { RequireSettled(point.End.Version); }
         Renew(point.Base.Offset);
         return point;
     }
@@ -131,6 +135,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="PastException">It is not kept so.</exception>
     public Boundary HoldDetail(VersionNumber version)
     {
+        RequireSettled(version);
         if (InDetail(version) is not { } point)
         {
             throw NotKept(Reduced(version) is null ? $"version {version} is not kept: {WhatIsKept(version)}"
@@ -152,8 +157,23 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         Boundary first = _window.FirstAtOrAbove(Math.Max(oldest.Offset, log.ContiguousFrom(0)))
             ?? throw NotKept("nothing is kept yet");
         StreamOrigin origin = log.Origin;
-        return origin.Offset < oldest.Offset || log.HasGap(origin.Offset, first.Offset) ? first
-            : new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
+        if (origin.Offset >= oldest.Offset && !log.HasGap(origin.Offset, first.Offset))
+        {
+            first = new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
+        }
+        if (first.Version >= Settled) { return first; }
+        foreach (Boundary settled in log.BoundariesFrom(Settled)) { return settled; }
+        throw NotKept("nothing is kept yet since slots have moved");
+    }
+
+    // Before, keys were at other shards, too.
+    private VersionNumber Settled => Owners()?.Settled ?? VersionNumber.Zero;
+
+    private void RequireSettled(VersionNumber version)
+    {
+        if (version >= Settled) { return; }
+        throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept: slots have moved since, and which "
+            + $"shard had a key then is not recorded. The past goes back to version {Settled}, of {TimeOf(Settled)}"));
     }
 
     private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero ? null

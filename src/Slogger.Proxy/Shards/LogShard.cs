@@ -137,7 +137,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Committed = () => RecordedCut,
             Grid = () => Seat.Grid,
             NowUs = () => Now().Microseconds,
-            HaveSlotsMoved = () => Moves.Watch is { } slots && slots.Table.Revision != MapRevision.First,
+            Owners = () => Moves.Watch?.Table,
         };
         _reset = new(this, _instants, () => _past!, () => _fence.Endpoint, () => _log.BoundaryAtOrBelow(RecordedCut.Version), NoteReset,
             _report);

@@ -104,6 +104,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
         {
             throw new PastException("nothing is written before operations are held, and all that was acknowledged is committed");
         }
+        if (shard.Moves.Watch is { Table.Moves.IsEmpty: false }) { throw new PastException("slots have begun to move: try again later"); }
         // Clients have done some more since it was prepared.
         await AddAsync(job).ConfigureAwait(false);
         long before;
@@ -175,8 +176,6 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
 
     private string? WhyNot() => shard.CohortShard is not null ? "the shards of this cluster are replicated: a reset is not possible there"
         : !shard.HasGridCuts ? "this cluster finds its cuts by dependencies (--finder): a reset needs the clock grid's"
-        : shard.Moves.Watch is { } slots && slots.Table.Revision != Core.Ownership.MapRevision.First
-        ? "slots have moved in this cluster, or are about to: which shard had a key then is not known, and a reset is not possible"
         : !shard.IsOpen ? "the shard does not serve now: try again"
         : past().HasServer ? null : PastAnswer.NoServer().Message;
 

@@ -131,6 +131,24 @@ internal sealed partial class MoveWorld
         }
 
         foreach (int key in Keys) Check(_shards[_table.Map.Owner(new(key)).Number], key);
+        CheckSettled();
+    }
+
+    // What was there since can be read by the present map.
+    private void CheckSettled()
+    {
+        foreach (MoveShard shard in _shards)
+        {
+            long settled = _table.Settled.Number, more = Math.Max(0, shard.Boundaries[^1].Version.Number - settled);
+            foreach (VersionNumber version in Enumerable.Range(0, 4).Select(i => new VersionNumber(settled + (more * i / 4))))
+            {
+                foreach (int slot in shard.StateAt(version).Keys.Where(s => _table.Map.Owner(new(s)) != shard.Id))
+                {
+                    throw new ModelException($"the ownership is settled since version {_table.Settled}, and in version {version} shard "
+                        + $"{shard.Id} had slot {slot}");
+                }
+            }
+        }
     }
 
     // ---- Clients ----
