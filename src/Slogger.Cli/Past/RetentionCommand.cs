@@ -28,7 +28,8 @@ internal sealed record RetentionReport(DateTimeOffset? From, IReadOnlyList<Shard
                 + $"promised), before that about one in {OptionText.FormatDuration(shard.Step!.Value)}";
             string promise = shard.Promised is not { } promised ? "as far as --log-budget allows"
                 : $"{Span(promised)} promised{(shard.IsShort ? ", and not kept: raise --log-budget" : "")}";
-            host.Output.WriteLine($"shard {shard.Shard} ({shard.Address}): {reach}{detail}; {promise}; log {ConsoleText.Bytes(shard.LogBytes)}");
+            host.Output.WriteLine($"shard {shard.Shard} ({shard.Address}): {reach}{detail}; {promise}; log "
+                + ConsoleText.Bytes(shard.LogBytes));
         }
         if (Shards.Count > 1 && From is { } all) { host.Output.WriteLine($"all shards: from {PastText.Of(all)}, {Span(now - all)} ago"); }
     }

@@ -180,7 +180,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         : Grid().VersionAt(NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond)).Previous;
 
     private PastPoint? InDetail(VersionNumber version) =>
-        log.BoundaryAtOrBelow(version) is { } end && checkpoints.Latest(log, end.Offset) is { } checkpoint ? new(end, checkpoint, null) : null;
+        log.BoundaryAtOrBelow(version) is { } end && checkpoints.Latest(log, end.Offset) is { } checkpoint
+            ? new(end, checkpoint, null) : null;
 
     // Below what is kept in detail: the last window at or below the version.
     private PastPoint? Reduced(VersionNumber version)

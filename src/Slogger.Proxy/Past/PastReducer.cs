@@ -71,8 +71,8 @@ internal sealed class PastReducer(VersionLog log, CheckpointStore checkpoints, F
         catch (Exception e) when (e is PastException or LogException or IOException or UnauthorizedAccessException or RedisException)
         {
             Volatile.Write(ref _notBeforeMs, Environment.TickCount64 + FailurePauseMs);
-            report.Warn($"{shard}: the past from offset {between[at].Offset} to {between[at + 1].Offset} cannot be reduced, so that it stays "
-                + $"as it is, and it is tried again in a minute: {e.Message}");
+            report.Warn($"{shard}: the past from offset {between[at].Offset} to {between[at + 1].Offset} cannot be reduced, so that it "
+                + $"stays as it is, and it is tried again in a minute: {e.Message}");
         }
     }
 }
