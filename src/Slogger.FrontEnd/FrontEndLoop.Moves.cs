@@ -21,16 +21,19 @@ internal sealed unsafe partial class FrontEndLoop
 
     /// <summary>Awaits all that was forwarded before. What blocks with nothing behind it is not awaited: it does nothing while all others
     /// are held.</summary>
-    public void AwaitForwarded(Withholding withholding)
+    /// <param name="withholding">Is told when that has been answered.</param>
+    /// <param name="endsBlocked">Somebody else will write: all that blocks is ended, or it would be served by that.</param>
+    public void AwaitForwarded(Withholding withholding, bool endsBlocked = false)
     {
         if (Shared is { } shared) { withholding.Await(shared); }
         if (Sharing.Retiring is { } retiring) { withholding.Await(retiring); }
         foreach (Upstream lingering in Upstreams.Lingering) { withholding.AwaitEnd(lingering); }
         foreach (Client client in Clients)
         {
-            if (!client.HoldsUp(Slots, out bool mustEnd)) { continue; }
+            bool isBlocked = endsBlocked && client.Dedicated is { BlockingInFlight: > 0 };
+            if (!client.HoldsUp(Slots, out bool mustEnd) && !isBlocked) { continue; }
             withholding.Await(client.Dedicated!);
-            if (mustEnd) { withholding.MustEnd.Add(client); }
+            if (mustEnd || isBlocked) { withholding.MustEnd.Add(client); }
         }
         _withholdings.Add(withholding);
     }

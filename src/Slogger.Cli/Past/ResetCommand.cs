@@ -21,8 +21,8 @@ internal static class ResetCommand
     [
         new(To, What, "TIME|DURATION|V", "The instant: a time (as --at of slogger get), so long ago, or a version.", "none", ""),
         new(Prefix, What, "P", "Only keys that begin so.", "all", ""),
-        new(Expiries, What, "keep|shift", "keep: a key expires when it would have, so one that has meanwhile is not there. shift: it lives as "
-            + "long as it had left.", "keep", ""),
+        new(Expiries, What, "keep|shift", "keep: a key expires when it would have, so one that has meanwhile is not there. shift: each "
+            + "key that is written lives as long as it had left.", "keep", ""),
         new(DryRun, What, "", "Show how many keys would be written, and write nothing.", "", "") { Shape = OptionShape.Flag },
         .. PastArguments.Access,
     ];
@@ -39,7 +39,8 @@ internal static class ResetCommand
         }
         if (expiries is not ("keep" or "shift"))
         {
-            errors.Add(new OptionError($"--expiries \"{expiries}\" is neither keep nor shift", "the command line", "write --expiries keep"));
+            errors.Add(new OptionError($"--expiries \"{expiries}\" is neither keep nor shift", "the command line",
+                "write --expiries keep"));
         }
         ProxyAccess? access = ProxyAccess.Read(texts, texts.One("address", errors), errors);
         if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
@@ -93,14 +94,8 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
             long began = Stopwatch.GetTimestamp();
             long undo = await HoldAsync().ConfigureAwait(false);
             long above = await WriteAsync().ConfigureAwait(false);
-            long result = await CloseAsync(above).ConfigureAwait(false);
+            long line = await FinishAsync(above, undo).ConfigureAwait(false);
             isEnded = true;
-            (long line, long branch) = await EndAsync().ConfigureAwait(false);
-            if (branch < result)
-            {
-                throw new ProxyUnreachableException($"a recovery came between, and took the cluster to version {branch}, below version "
-                    + $"{result} that holds the reset: nothing was set back", "give the command again");
-            }
             await ServeAsync(line).ConfigureAwait(false);
             return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds,
                 undo, line);
@@ -153,34 +148,75 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
 
     private async Task<long> WriteAsync()
     {
-        var writing = Task.WhenAll(_parts.Select(p => p.WriteAsync()));
-        // Who is done is asked now and then, or it would take this process for dead.
-        while (await Task.WhenAny(writing, Task.Delay(Touch)).ConfigureAwait(false) != writing && !writing.IsFaulted)
+        Task<long[]> writing = Task.WhenAll(_parts.Select(p => p.WriteAsync()));
+        try
         {
-            foreach (Part part in _parts.Where(p => p.HasWritten)) { await part.StateAsync("STATE").ConfigureAwait(false); }
+            // Who is done is asked now and then, or it would take this process for dead.
+            while (await Task.WhenAny(writing, Task.Delay(Touch)).ConfigureAwait(false) != writing)
+            {
+                foreach (Part part in _parts.Where(p => p.HasWritten)) { await part.StateAsync("STATE").ConfigureAwait(false); }
+            }
+        }
+        finally
+        {
+            await ((Task)writing).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         }
         return (await writing.ConfigureAwait(false)).Max();
+    }
+
+    // From here on all of it may be done, whatever fails. Gives the world-line that begins behind it.
+    private async Task<long> FinishAsync(long above, long undo)
+    {
+        try
+        {
+            long result = await CloseAsync(above).ConfigureAwait(false);
+            (long line, long branch) = await EndAsync().ConfigureAwait(false);
+            return branch >= result ? line : throw new ProxyUnreachableException(
+                $"a recovery came between, and took the cluster to version {branch}, below version {result} that holds the reset", "");
+        }
+        catch (ProxyUnreachableException e)
+        {
+            throw new ProxyUnreachableException($"whether the cluster was set back is not known: {e.Message}",
+                $"look at a key that was to change; what was before is in version {undo}: slogger reset --to {undo} would undo it");
+        }
     }
 
     // Until the version is committed that has all of it. Gives that version.
     private async Task<long> CloseAsync(long above)
     {
+        long began = Stopwatch.GetTimestamp();
         long[] results = await Task.WhenAll(_parts.Select(async part =>
             (await part.AskAsync("CLOSE", PastCluster.Text(above)).ConfigureAwait(false)).Number)).ConfigureAwait(false);
         while (true)
         {
             await Task.WhenAll(_parts.Select(p => p.StateAsync("STATE"))).ConfigureAwait(false);
             if (_parts.Max(p => p.Committed) >= results.Max()) { return results.Max(); }
+            if (Stopwatch.GetElapsedTime(began) > CommitMax)
+            {
+                throw new ProxyUnreachableException($"it is not committed within {CommitMax.TotalSeconds:0} s", "");
+            }
             await Task.Delay(Pause / 10).ConfigureAwait(false);
         }
     }
 
+    // One shard does it for all.
     private async Task<(long Line, long Branch)> EndAsync()
     {
-        ProxyReply ended = await _parts[0].AskAsync("END").ConfigureAwait(false);
-        return ended.Items[0].Number > 0 ? (ended.Items[0].Number, ended.Items[1].Number)
-            : throw new ProxyUnreachableException("a recovery came between: whether the cluster was set back is not known",
-                $"look at a key with slogger get, and with --version {PastCluster.Text(at.Version)}");
+        ProxyUnreachableException? failure = null;
+        foreach (Part part in _parts)
+        {
+            try
+            {
+                ProxyReply ended = await part.AskAsync("END").ConfigureAwait(false);
+                if (ended.Items[0].Number > 0) { return (ended.Items[0].Number, ended.Items[1].Number); }
+                failure ??= new("a recovery came between", "");
+            }
+            catch (ProxyUnreachableException e)
+            {
+                failure ??= e;
+            }
+        }
+        throw failure!;
     }
 
     // Clients are told, and go on.

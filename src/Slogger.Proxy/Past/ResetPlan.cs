@@ -22,7 +22,9 @@ internal sealed class ResetPlan(long shiftMs)
         s_select = "SELECT"u8.ToArray();
 
     private readonly HashSet<StoreKey> _keys = [];
-    private readonly List<RedisBatch> _batches = [];
+
+    // First what makes room.
+    private readonly List<RedisBatch> _deletions = [], _batches = [];
 
     /// <summary>How many keys are written.</summary>
     public int Keys => _keys.Count;
@@ -38,43 +40,51 @@ internal sealed class ResetPlan(long shiftMs)
     /// <exception cref="PastException">They are too large.</exception>
     public void Add(IReadOnlyList<DumpedKey> keys)
     {
-        RedisBatch? batch = null;
-        int selected = -1;
-        foreach (DumpedKey key in keys)
-        {
-            if (!_keys.Add(key.Key)) { continue; }
-            if (batch is null || batch.Bytes >= BatchBytes)
-            {
-                Bytes += batch?.Bytes ?? 0;
-                _batches.Add(batch = new RedisBatch());
-                selected = -1;
-            }
-            if (key.Key.Database != selected) { batch.Add(s_select, Number(selected = key.Key.Database)); }
-            Add(batch, key);
-        }
-        Bytes += batch?.Bytes ?? 0;
+        DumpedKey[] added = [.. keys.Where(k => _keys.Add(k.Key))];
+        Add(_deletions, added.Where(k => k.Value is null));
+        Add(_batches, added.Where(k => k.Value is not null));
         if (Bytes > BytesMax)
         {
-            throw new PastException($"more than {BytesMax >> 20} MB of values would have to be written in this shard: take a snapshot of that "
-                + "instant (slogger snapshot), and put it into a new cluster (slogger load)");
+            throw new PastException($"more than {BytesMax >> 20} MB of values would have to be written in this shard: take a snapshot "
+                + "of that instant (slogger snapshot), and put it into a new cluster (slogger load)");
         }
     }
 
     /// <summary>Writes all of it.</summary>
     /// <param name="live">The store.</param>
     /// <param name="limit">Of each answer.</param>
+    /// <param name="check">Is called before each batch, and throws if nothing may be written any more.</param>
     /// <param name="stop">Gives up.</param>
     /// <exception cref="RedisException">It was not written, or not to its end.</exception>
-    public async Task WriteAsync(RedisEndpoint live, TimeSpan limit, CancellationToken stop)
+    public async Task WriteAsync(RedisEndpoint live, TimeSpan limit, Action check, CancellationToken stop)
     {
         await using RedisPipeline connection = await RedisPipeline.ConnectAsync(live, limit, stop).ConfigureAwait(false);
-        foreach (RedisBatch batch in _batches)
+        foreach (RedisBatch batch in _deletions.Concat(_batches))
         {
+            check();
             foreach (RedisReply reply in await connection.RunAsync(batch, stop).ConfigureAwait(false))
             {
                 if (reply.IsError) { throw new RedisException(RedisProblem.Protocol, $"Redis answered {reply.Text}"); }
             }
         }
+    }
+
+    private void Add(List<RedisBatch> batches, IEnumerable<DumpedKey> keys)
+    {
+        RedisBatch? batch = null;
+        int selected = -1;
+        foreach (DumpedKey key in keys)
+        {
+            if (batch is null || batch.Bytes >= BatchBytes)
+            {
+                Bytes += batch?.Bytes ?? 0;
+                batches.Add(batch = new RedisBatch());
+                selected = -1;
+            }
+            if (key.Key.Database != selected) { batch.Add(s_select, Number(selected = key.Key.Database)); }
+            Add(batch, key);
+        }
+        Bytes += batch?.Bytes ?? 0;
     }
 
     // A string as itself: an embedded store, which may follow, knows no RESTORE. One that has expired is not there afterwards.

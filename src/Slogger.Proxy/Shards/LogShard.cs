@@ -139,8 +139,19 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             NowUs = () => Now().Microseconds,
             Owners = () => Moves.Watch?.Table,
         };
-        _reset = new(this, _instants, () => _past!, () => _fence.Endpoint, () => _log.BoundaryAtOrBelow(RecordedCut.Version), NoteReset,
-            _report);
+        _reset = new(this, _instants, _report)
+        {
+            Past = () => _past!,
+            Live = () => _fence.Endpoint,
+            Committed = () => _log.BoundaryAtOrBelow(RecordedCut.Version),
+            Note = NoteReset,
+            GoesBackInPlace = () =>
+            {
+                if (_options.Rollback != RollbackMethod.InPlace) { return true; }
+                _indexes.Start();
+                return _indexes.IsReady;
+            },
+        };
         _past = new(_options, _log, _checkpoints, _instants) { Live = () => _fence.Endpoint, Reset = _reset };
         if (_options.RetentionDetail > TimeSpan.Zero)
         {
@@ -225,6 +236,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
         if (!IsOwnTraffic(bytes)) { Versions.MarkChanged(); }
     }
+
+    internal override Task EndResetAsync() => _reset?.OnStoreLostAsync() ?? Task.CompletedTask;
 
     private bool IsOwnTraffic(ReadOnlySpan<byte> bytes)
     {

@@ -108,6 +108,7 @@ internal sealed class RollbackIndexes : IDisposable
     /// <summary>Begins to follow.</summary>
     public void Start()
     {
+        if (_thread is not null) { return; }
         _thread = new Thread(Follow) { Name = "rollback indexes", IsBackground = true, Priority = ThreadPriority.BelowNormal };
         _thread.Start();
     }

@@ -441,8 +441,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         _isLeft = false;
         shard.Versions.Detached();
         shard.Versions.StoreLost();
-        lock (shard.Versions.Lock) { shard.Reset.End(); }
-        shard.Access.OnHoldEnded();
+        await shard.EndResetAsync().ConfigureAwait(false);
         await shard.Moves.CloseAsync().ConfigureAwait(false);
         await shard.DetachAsync(stop).ConfigureAwait(false);
     }

@@ -20,28 +20,39 @@ namespace Slogger.Proxy.Shards;
 /// <summary>The resets of a shard, one at a time. Any thread.</summary>
 /// <param name="shard">Whose.</param>
 /// <param name="instants">Which instants there are.</param>
-/// <param name="past">What was then.</param>
-/// <param name="live">The live store.</param>
-/// <param name="committed">The end of the newest version that is committed.</param>
-/// <param name="note">Notes durably that the store holds a part of a reset: no start may go on with it.</param>
 /// <param name="report">For people.</param>
-internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Func<ShardPast> past, Func<RedisEndpoint> live,
-    Func<Boundary?> committed, Action note, ILogger report) : IPastReset
+internal sealed class ShardReset(VersionedShard shard, PastInstants instants, ILogger report) : IPastReset
 {
     private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), HeldSilentMax = TimeSpan.FromSeconds(10);
     private static readonly TimeSpan StepMax = TimeSpan.FromSeconds(1), AnswerMax = TimeSpan.FromSeconds(30);
-    private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(1);
+    private static readonly TimeSpan WriteMax = TimeSpan.FromSeconds(40), InPlaceMax = TimeSpan.FromSeconds(30);
+    private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(1), LookPause = TimeSpan.FromMilliseconds(50);
 
     private readonly Lock _gate = new();
     private readonly CancellationTokenSource _ending = new();
     private Job? _job;
     private Task _giving = Task.CompletedTask;
 
+    /// <summary>What was then.</summary>
+    public required Func<ShardPast> Past { get; init; }
+
+    /// <summary>The live store.</summary>
+    public required Func<RedisEndpoint> Live { get; init; }
+
+    /// <summary>The end of the newest version that is committed.</summary>
+    public required Func<Boundary?> Committed { get; init; }
+
+    /// <summary>Notes durably that the store holds a part of a reset: no start may go on with it.</summary>
+    public required Action Note { get; init; }
+
+    /// <summary>Whether the store would go to a branch in place now, and not by loading all of it. Sees to it that it will.</summary>
+    public required Func<bool> GoesBackInPlace { get; init; }
+
     /// <inheritdoc />
     public Task<byte[]> PrepareAsync(long version, byte[] prefix, long shiftMs, string user) => PastAnswer.OfAsync(async () =>
     {
         if (WhyNot() is { } reason) { throw new PastException(reason); }
-        await using (ReadRights rights = await ReadRights.OpenAsync(live(), _ending.Token).ConfigureAwait(false))
+        await using (ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false))
         {
             // Who may lose all keys may put them back.
             if (await rights.RefusalAsync(user, ["FLUSHALL"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
@@ -54,7 +65,10 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
         var job = new Job(end, prefix, shiftMs, _ending.Token);
         lock (_gate)
         {
-            if (shard.HoldsAll) { throw new PastException("operations are held already, for another reset or a switch-over: wait for its end"); }
+            if (shard.HoldsAll)
+            {
+                throw new PastException("operations are held already, for another reset or a switch-over: wait for its end");
+            }
             // One that holds nothing gives way.
             _job?.Life.Cancel();
             _job = job;
@@ -85,7 +99,8 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
         }
         if (isFirst) { Tell($"operations of clients are held: the cluster is set back to version {job.End.Version}"); }
         long began = Environment.TickCount64;
-        if (await shard.Access.AwaitForwardedAsync(StepMax, _ending.Token).ConfigureAwait(false) is { } open)
+        // What blocks would be served by what is written.
+        if (await shard.Access.AwaitForwardedAsync(StepMax, _ending.Token, endsBlocked: true).ConfigureAwait(false) is { } open)
         {
             lock (shard.Versions.Lock) { shard.Reset.Quiet(open); }
             shard.OnCommitAwaited();
@@ -98,15 +113,30 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
     });
 
     /// <inheritdoc />
-    public Task<byte[]> WriteAsync(string name) => StepAsync(name, async job =>
+    public Task<byte[]> WriteAsync(string name) => StepAsync(name, job =>
     {
+        lock (_gate)
+        {
+            if (_job != job) { throw Ended(); }
+            // A recovery waits for its end.
+            Task<byte[]> writing = Task.Run(() => WriteAsync(job));
+            job.Writing = writing;
+            return writing;
+        }
+    });
+
+    private async Task<byte[]> WriteAsync(Job job)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(job.Life.Token);
+        limit.CancelAfter(WriteMax);
+        CancellationToken stop = limit.Token;
         if (!IsCovered())
         {
             throw new PastException("nothing is written before operations are held, and all that was acknowledged is committed");
         }
         if (shard.Moves.Watch is { Table.Moves.IsEmpty: false }) { throw new PastException("slots have begun to move: try again later"); }
         // Clients have done some more since it was prepared.
-        await AddAsync(job).ConfigureAwait(false);
+        await AddAsync(job, stop).ConfigureAwait(false);
         long before;
         lock (shard.Versions.Lock)
         {
@@ -114,20 +144,23 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
             // The marker on its way closes what was open before.
             before = shard.Versions.OpenVersion - 1;
         }
-        while (!MayWrite()) { await Task.Delay(Pause, job.Life.Token).ConfigureAwait(false); }
-        note();
-        await job.Plan.WriteAsync(live(), AnswerMax, job.Life.Token).ConfigureAwait(false);
+        while (!MayWrite()) { await Task.Delay(Pause, stop).ConfigureAwait(false); }
+        Note();
+        // A batch that is sent before a recovery begins is awaited by it: see OnStoreLostAsync.
+        await job.Plan.WriteAsync(Live(), AnswerMax, () => { if (!MayWrite()) { throw Recovered(); } }, stop).ConfigureAwait(false);
         lock (shard.Versions.Lock)
         {
             if (!shard.Reset.Written()) { throw Recovered(); }
         }
         shard.Versions.MarkChanged();
         return RespText.Integers(before, job.Plan.Keys);
-    });
+    }
 
     /// <inheritdoc />
     public Task<byte[]> CloseAsync(string name, long above) => StepAsync(name, async job =>
     {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(job.Life.Token);
+        limit.CancelAfter(WriteMax);
         lock (shard.Versions.Lock)
         {
             if (!shard.Reset.TryClose(new(above))) { throw new PastException("nothing is closed before it is written"); }
@@ -135,7 +168,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
         shard.Access.EndVersion();
         shard.OnCommitAwaited();
         VersionNumber? result;
-        while ((result = ResultOf()) is null) { await Task.Delay(Pause, job.Life.Token).ConfigureAwait(false); }
+        while ((result = ResultOf()) is null) { await Task.Delay(Pause, limit.Token).ConfigureAwait(false); }
         return RespText.Integer(result.Value.Number);
     });
 
@@ -177,14 +210,26 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
     private string? WhyNot() => shard.CohortShard is not null ? "the shards of this cluster are replicated: a reset is not possible there"
         : !shard.HasGridCuts ? "this cluster finds its cuts by dependencies (--finder): a reset needs the clock grid's"
         : !shard.IsOpen ? "the shard does not serve now: try again"
-        : past().HasServer ? null : PastAnswer.NoServer().Message;
+        : Past().HasServer ? null : PastAnswer.NoServer().Message;
 
     private async Task PrepareAsync(Job job)
     {
         try
         {
             await instants.CommittedAsync(new(InstantBy.Ago, 0), job.Life.Token).ConfigureAwait(false);
-            await AddAsync(job).ConfigureAwait(false);
+            int before;
+            do
+            {
+                before = job.Plan.Keys;
+                await AddAsync(job, job.Life.Token).ConfigureAwait(false);
+            }
+            while (job.Plan.Keys - before > ResetPlan.KeysAtOnce);
+            // A shard whose store would have to be loaded as a whole is not waited for for ever.
+            long until = Environment.TickCount64 + (long)InPlaceMax.TotalMilliseconds;
+            while (!GoesBackInPlace() && Environment.TickCount64 < until)
+            {
+                await Task.Delay(LookPause, job.Life.Token).ConfigureAwait(false);
+            }
             job.IsReady = true;
         }
         catch (Exception e) when (PastAnswer.WhyOf(e) is not null)
@@ -194,58 +239,99 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
     }
 
     // Adds what has been done up to the newest version that is committed: all, once operations are held.
-    private async Task AddAsync(Job job)
+    private async Task AddAsync(Job job, CancellationToken stop)
     {
-        if (committed() is not { } last) { throw new PastException("nothing is kept yet"); }
-        CancellationToken stop = job.Life.Token;
-        IEnumerable<StoreKey> touched = past().TouchedKeys(job.UpTo, last, stop);
+        if (Committed() is not { } last) { throw new PastException("nothing is kept yet"); }
+        IEnumerable<StoreKey> touched = Past().TouchedKeys(job.UpTo, last, stop);
         if (job.Prefix.Length > 0) { touched = touched.Where(k => k.Name.AsSpan().StartsWith(job.Prefix)); }
         foreach (StoreKey[] some in job.Plan.Missing(touched).Chunk(ResetPlan.KeysAtOnce))
         {
-            job.Plan.Add(await past().DumpAsync(job.End.Version, some, stop).ConfigureAwait(false));
+            await AddAsync(job, some, stop).ConfigureAwait(false);
         }
         job.UpTo = last;
     }
 
+    // What is too much at once, is less by halves.
+    private async Task AddAsync(Job job, StoreKey[] keys, CancellationToken stop)
+    {
+        IReadOnlyList<DumpedKey> dumped;
+        try
+        {
+            dumped = await Past().DumpAsync(job.End.Version, keys, stop).ConfigureAwait(false);
+        }
+        catch (PastException) when (keys.Length > 1)
+        {
+            await AddAsync(job, keys[..(keys.Length / 2)], stop).ConfigureAwait(false);
+            await AddAsync(job, keys[(keys.Length / 2)..], stop).ConfigureAwait(false);
+            return;
+        }
+        job.Plan.Add(dumped);
+    }
+
     private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(Job job)
     {
-        bool isFree = false;
-        DurableClaim claim = default;
+        DurableClaim? written = null;
         lock (shard.Versions.Lock)
         {
-            if (shard.Reset.Phase is ResetPhase.None or ResetPhase.Holds) { isFree = true; }
+            if (shard.Reset.Phase is ResetPhase.None or ResetPhase.Holds) { shard.Reset.End(); }
             else
             {
-                ShardMachine machine = shard.Versions.Machine!;
-                claim = machine.ClaimOf(machine.Durable);
+                written = shard.Versions.ClaimOf(shard.Versions.Machine!.Durable);
+                // Nothing more is claimed, so that this is not less than what is.
+                shard.Versions.StoreLost();
             }
-            if (isFree) { shard.Reset.End(); }
         }
         (WorldLine, VersionNumber) ended = default;
-        if (isFree) { shard.Access.OnHoldEnded(); }
+        if (written is not { } claim) { shard.Access.OnHoldEnded(); }
         else
         {
+            WorldLine next = claim.Point.WorldLine.Next;
             try
             {
                 if (await shard.Seat.BeginWorldLineAsync(claim, row: null, _ending.Token).ConfigureAwait(false) is { } branch)
                 {
                     shard.Cuts!.Coordination?.Link.SayBegun();
-                    ended = (claim.Point.WorldLine.Next, branch);
-                    Tell($"world-line {claim.Point.WorldLine.Next} begins at version {branch}, by a reset to version {job.End.Version}");
+                    ended = (next, branch);
+                    Tell($"world-line {next} begins at version {branch}, by a reset to version {job.End.Version}");
                 }
             }
             catch (RecoveryRefusedException e)
             {
                 throw new PastException(e.Message);
             }
-            shard.Versions.LeaveFor(claim.Point.WorldLine.Next);
+            finally
+            {
+                // Also if it was refused: the recovery finds out why.
+                shard.Recovery.LeaveWorldLine(next);
+            }
         }
+        await GiveUpAsync(job).ConfigureAwait(false);
+        return ended;
+    }
+
+    /// <summary>The store is lost, or goes back. What is being written comes to its end first. The control task.</summary>
+    public async Task OnStoreLostAsync()
+    {
+        Job? job;
+        lock (_gate)
+        {
+            job = _job;
+            _job = null;
+        }
+        lock (shard.Versions.Lock) { shard.Reset.End(); }
+        shard.Access.OnHoldEnded();
+        if (job is null) { return; }
+        await GiveUpAsync(job).ConfigureAwait(false);
+        await job.Writing.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+    }
+
+    private async Task GiveUpAsync(Job job)
+    {
         await job.Life.CancelAsync().ConfigureAwait(false);
         lock (_gate)
         {
             if (_job == job) { _job = null; }
         }
-        return ended;
     }
 
     // ---- What is known ----
@@ -262,6 +348,10 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
         try
         {
             return await step(job).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException) when (!_ending.IsCancellationRequested)
+        {
+            throw job.Life.IsCancellationRequested ? Ended() : new PastException($"it took longer than {WriteMax.TotalSeconds:0} s");
         }
         finally
         {
@@ -319,7 +409,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
 
     private static PastException Ended() => new("there is no such reset any more: it has ended, or another one was prepared");
 
-    private static PastException Recovered() => new("a recovery has come between, and has undone what was written");
+    private static PastException Recovered() => new("a recovery has come between: nothing is set back");
 
     private void Tell(string what) => report.Info($"shard {shard.Seat.Shard}: {what}");
 
@@ -341,6 +431,8 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, Fu
         public Boundary UpTo { get; set; } = end;
 
         public Task Preparing { get; set; } = Task.CompletedTask;
+
+        public Task Writing { get; set; } = Task.CompletedTask;
 
         public volatile bool IsReady;
 

@@ -113,6 +113,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         lock (Lock)
         {
             if (Machine is not { } machine || machine.Mode is not (ShardMode.Running or ShardMode.Stopping)) { return IdleMicroseconds; }
+            if (shard.Reset.IsFrozen) { return IdleMicroseconds; }
             if (machine.Mode == ShardMode.Stopping && shard.IsPunctual) { return shard.MicrosecondsHeld(machine) ?? 0; }
             if (shard.IsPunctual)
             {
@@ -122,7 +123,6 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
                 shard.OnBoundaryAwaited(reading.MonotonicUs + wait);
                 return wait;
             }
-            if (shard.Reset.IsFrozen) { return IdleMicroseconds; }
             if (shard.MicrosecondsHeld(machine) is { } held) { return held; }
             // A fast-forward does not wait for the clock.
             if (machine.Mode == ShardMode.Stopping || machine.BoundaryDue(Now())) { return 0; }
@@ -374,15 +374,6 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
             else if (!shard.Membership.IsJoining) { machine.CutAdvanced(own, Effects); }
             Perform();
-        }
-    }
-
-    /// <summary>The cluster has begun a world-line: this shard's store goes back to its branch, if it is not there.</summary>
-    public void LeaveFor(WorldLine current)
-    {
-        lock (Lock)
-        {
-            if (Machine is { } machine && current > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, current); }
         }
     }
 

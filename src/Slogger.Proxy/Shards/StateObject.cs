@@ -225,6 +225,9 @@ internal abstract class StateObject
     /// <summary>Whether all operations of clients are held: the shard is about to be another node's.</summary>
     internal virtual bool IsHandingOver => false;
 
+    /// <summary>The store is lost, or goes back: nothing more of a reset is written, and nothing is held for it. The control task.</summary>
+    internal virtual Task EndResetAsync() => Task.CompletedTask;
+
     /// <summary>The lines about another site.</summary>
     internal virtual void AppendSite(Action<string, object> line)
     {

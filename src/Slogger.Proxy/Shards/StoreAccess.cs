@@ -90,13 +90,14 @@ internal sealed class StoreAccess(VersionedShard shard)
     /// <summary>Waits until what was let through is answered. The caller has seen to it that no more is.</summary>
     /// <param name="limit">How long it waits.</param>
     /// <param name="stop">Gives up.</param>
+    /// <param name="endsBlocked">Whether all that blocks is ended, since others than clients will write.</param>
     /// <returns>The version that is open then: it holds the last of it. Null: it took too long, or there is no front end.</returns>
-    public async Task<WorldPoint?> AwaitForwardedAsync(TimeSpan limit, CancellationToken stop)
+    public async Task<WorldPoint?> AwaitForwardedAsync(TimeSpan limit, CancellationToken stop, bool endsBlocked = false)
     {
         if (Loop is not { } loop) { return null; }
         var withholding = new Withholding(FrontEndLoop.Microseconds() + (long)limit.TotalMicroseconds,
             connections => shard.EndBlocked(connections, stop));
-        loop.Post(() => loop.AwaitForwarded(withholding));
+        loop.Post(() => loop.AwaitForwarded(withholding, endsBlocked));
         try
         {
             if (!await withholding.Answered.Task.WaitAsync(limit, stop).ConfigureAwait(false)) { return null; }

@@ -78,6 +78,11 @@ public sealed class RollbackPlanner
     public RollbackPlan? Make(IReadOnlyCollection<StoreKey> touched, out string reason)
     {
         ArgumentNullException.ThrowIfNull(touched);
+        if (touched.Count == 0)
+        {
+            reason = "";
+            return new RollbackPlan(default, 0, []);
+        }
         reason = _sources.Tail.Flaw
             ?? (_sources.Tail.Start > _sources.BaseOffset || _sources.Tail.Position < _sources.BranchOffset
             ? "the log's tail has not been read" : null)

@@ -245,6 +245,26 @@ public sealed class ResetTests(ITestOutputHelper output)
         Assert.Equal(0, (await after.DoAsync("DBSIZE")).AsInteger());
     }
 
+    // A command that blocks is ended: it would take the element that is put back.
+    [Fact]
+    public async Task BlockedCommands_AreNotServedByIt()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync(), worker = await deployment.ConnectAsync();
+        await client.DoAsync("RPUSH", "queue", "a", "b");
+        string version = await VersionNowAsync(client);
+        await client.DoAsync("DEL", "queue");
+        await worker.SendAsync("BLPOP", "queue", "0");
+        await Eventually.AsyncTrue("it blocks", TimeSpan.FromSeconds(20), async () =>
+            (await client.DoAsync("INFO", "clients")).Text.Contains("blocked_clients:1", StringComparison.Ordinal));
+        await ResetAsync(deployment.Port, version);
+        Assert.StartsWith("UNBLOCKED", (await worker.ReadAsync(TimeSpan.FromSeconds(20))).Text);
+        using RespClient after = await deployment.ConnectAsync();
+        Assert.Equal(["a", "b"], (await after.DoAsync("LRANGE", "queue", "0", "-1")).Items.Select(i => i.Text));
+    }
+
     // For a backup a reset is writes like others; the embedded store knows no RESTORE.
     [Fact]
     public async Task BackupWithEmbeddedStores_FollowsIt_AndServesWhatWasSetBack()
