@@ -23,7 +23,8 @@ internal sealed record FindCondition(string When, Func<double, bool>? Sum)
         if not f then f, e = loadstring(ARGV[1]) end
         if not f then return redis.error_reply('ERR it is no Lua: ' .. e) end
         local v = f()
-        if v == nil or v == false then return false elseif v == true then return '1' else return tostring(v) end
+        if v == nil or v == false then return false elseif v == true then return '1' end
+        if type(v) == 'number' then return string.format('%.17g', v) else return tostring(v) end
         """;
 
     /// <summary>What an option says of the sum; null: an error was added.</summary>

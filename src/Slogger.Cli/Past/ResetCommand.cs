@@ -255,7 +255,8 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
     // Nothing, or a part of it, was written.
     private async Task CallOffAsync()
     {
-        foreach (Part part in _parts.Where(p => p.Name.Length > 0))
+        // Where something may have been written first: that ends it for all.
+        foreach (Part part in _parts.Where(p => p.Name.Length > 0).OrderByDescending(p => p.MayHaveWritten))
         {
             // A shard that is not reached ends it by itself.
             try { await part.CallAsync("END").ConfigureAwait(false); } catch (ProxyUnreachableException) { }
@@ -275,6 +276,8 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
 
         public long Committed { get; private set; }
 
+        public bool MayHaveWritten { get; private set; }
+
         public bool HasWritten { get; private set; }
 
         public async Task<string> StateAsync(string step)
@@ -286,6 +289,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
 
         public async Task<long> WriteAsync()
         {
+            MayHaveWritten = true;
             ProxyReply written = await AskAsync("WRITE").ConfigureAwait(false);
             (Keys, HasWritten) = (written.Items[1].Number, true);
             return written.Items[0].Number;

@@ -96,9 +96,18 @@ internal static class RollCommand
         {
             using Process run = Process.Start(start)!;
             Task said = CopyAsync(run.StandardOutput, output), ended = run.WaitForExitAsync();
-            while (await Task.WhenAny(ended, Task.Delay(HeldFor)).ConfigureAwait(false) != ended)
+            try
             {
-                await roll.MoveToAsync(roll.At.Version).ConfigureAwait(false);
+                while (await Task.WhenAny(ended, Task.Delay(HeldFor)).ConfigureAwait(false) != ended)
+                {
+                    await roll.MoveToAsync(roll.At.Version).ConfigureAwait(false);
+                }
+            }
+            catch
+            {
+                // What it reads is gone.
+                run.Kill(entireProcessTree: true);
+                throw;
             }
             await said.ConfigureAwait(false);
             if (run.ExitCode == 0) { return; }

@@ -95,7 +95,11 @@ internal sealed class WholeSearch(PastCluster past, FindCondition condition, Tex
     {
         if (roll.Next is not { } next || step is not { } each) { return roll.Next; }
         if (_due == default) { _due = roll.At.Time; }
-        for (_due += each; _due < end.Time; _due += each)
+        // The steps before the next change would show the same.
+        PastInstant change = await past.FindThereAsync(["VERSION", PastCluster.Text(next)]).ConfigureAwait(false);
+        _due += each;
+        if (_due < change.Time) { _due += each * Math.Ceiling((change.Time - _due) / each); }
+        for (; _due < end.Time; _due += each)
         {
             string due = PastCluster.Text(_due.ToUnixTimeMilliseconds());
             PastInstant there = await past.FindThereAsync(["TIME", due]).ConfigureAwait(false);

@@ -37,7 +37,7 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
     /// <summary>Opens the registry of a directory; creates it if missing.</summary>
     /// <param name="directory">The directory; nothing else may use it.</param>
     /// <param name="files">The file layer; default the operating system's.</param>
-    /// <exception cref="LogCorruptException">A manifest, or the header of a reduced file, cannot be read, or the file of a manifest is
+    /// <exception cref="LogCorruptException">A manifest cannot be read, or the file of a manifest is
     /// missing.</exception>
     /// <exception cref="LogIOException">The disk refused.</exception>
     public static CheckpointStore Open(string directory, IFileLayer? files = null) => new(directory, files);
@@ -70,6 +70,9 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         }
     }
 
+    /// <summary>What is wrong with reduced files that cannot be read: what they have, and what lies before, is lost to readers.</summary>
+    public IList<string> Damaged { get; } = [];
+
     /// <summary>Where the reduced file of what follows a checkpoint is, or is to be.</summary>
     public string ReducedPathOf(Checkpoint kept) => Path.ChangeExtension(PathOf(kept), ReducedExtension);
 
@@ -84,11 +87,20 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         ReducedStretch? stretch = null;
         long bytes = 0;
         // All of it is read back: the log's bytes will be deleted.
-        Attempt("read", ReducedPathOf(kept), () =>
+        try
         {
-            using ReducedFile file = ReducedFile.Open(Files, ReducedPathOf(kept));
-            (stretch, bytes) = (file.Stretch, file.FileBytes);
-        });
+            Attempt("read", ReducedPathOf(kept), () =>
+            {
+                using ReducedFile file = ReducedFile.Open(Files, ReducedPathOf(kept));
+                (stretch, bytes) = (file.Stretch, file.FileBytes);
+            });
+        }
+        catch (LogException)
+        {
+            // The next start would count on it.
+            Attempt("delete", ReducedPathOf(kept), () => Files.Delete(ReducedPathOf(kept)));
+            throw;
+        }
         lock (Gate)
         {
             List<Checkpoint> all = Reachable(log);
@@ -117,7 +129,7 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
             if (branches.Count < LinesBehindMax) { return; }
             LogBranch begun = branches[^LinesBehindMax], to = branches[^(LinesBehindMax / 2)];
             foreach (Checkpoint checkpoint in Kept.Where(
-                c => begun.Line > new LogLine(new Reign(c.Reign), new WorldLine(c.WorldLine)) && IsUsable(log, c)).ToList())
+                c => begun.Line > new LogLine(new Reign(c.Reign), new WorldLine(c.WorldLine)) && IsInHistory(log, c)).ToList())
             {
                 Note(checkpoint, checkpoint with { Reign = to.Reign.Number, WorldLine = to.WorldLine.Number });
             }
@@ -203,7 +215,15 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
             string path = ReducedPathOf(checkpoint);
             if (!left.Remove(Path.GetFileName(path))) { continue; }
             using ILogFile file = Files.Open(path, writable: false);
-            _reduced.Add(checkpoint.FileName, (ReducedStretch.Read(file, path), file.Length));
+            try
+            {
+                _reduced.Add(checkpoint.FileName, (ReducedStretch.Read(file, path), file.Length));
+            }
+            catch (LogCorruptException e)
+            {
+                // No recovery needs it.
+                Damaged.Add(e.Message);
+            }
         }
         foreach (string name in left) { Files.Delete(Path.Combine(Folder, name)); }
         if (left.Count > 0) { Files.SyncDirectory(Folder); }

@@ -5,8 +5,6 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
 using Slogger.Log.Reduced;
 using Slogger.Proxy.Configuration;
-using Slogger.Redis.Connections;
-using Slogger.Redis.Past;
 using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Past;
@@ -64,12 +62,13 @@ internal sealed class PastReducer(VersionLog log, CheckpointStore checkpoints, F
                     + $"{made.CommandsAfter} are left");
             }
         }
-        catch (Exception e) when (e is OperationCanceledException or LogHistoryChangedException)
+        catch (Exception e) when (e is OperationCanceledException or LogHistoryChangedException or ArgumentOutOfRangeException)
         {
-            // The shard ends, or what was read has changed, and the next decision is another one.
+            // The shard ends; or what was to be read has changed, or was trimmed, and the next decision is another one.
         }
-        catch (Exception e) when (e is PastException or LogException or IOException or UnauthorizedAccessException or RedisException)
+        catch (Exception e)
         {
+            // Whatever it is, it ends no process.
             Volatile.Write(ref _notBeforeMs, Environment.TickCount64 + FailurePauseMs);
             report.Warn($"{shard}: the past from offset {between[at].Offset} to {between[at + 1].Offset} cannot be reduced, so that it "
                 + $"stays as it is, and it is tried again in a minute: {e.Message}");

@@ -93,6 +93,8 @@ internal sealed class ShardPast : IPastReads
     {
         if (_server is null) { throw PastAnswer.NoServer(); }
         VersionNumber version = await _instants.CommittedAsync(read.At, _ending.Token).ConfigureAwait(false);
+        // A time is that of the last version at or before it that is kept.
+        if (read.At.By != InstantBy.Version) { version = _instants.Hold(version).End.Version; }
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {
@@ -183,6 +185,7 @@ internal sealed class ShardPast : IPastReads
     public async Task<IReadOnlyList<DumpedKey>> DumpAsync(VersionNumber version, IReadOnlyCollection<StoreKey> keys, CancellationToken stop)
     {
         if (_server is null) { throw PastAnswer.NoServer(); }
+        _instants.HoldDetail(version);
         await _turn.WaitAsync(stop).ConfigureAwait(false);
         try
         {
@@ -287,6 +290,12 @@ internal sealed class ShardPast : IPastReads
     {
         Volatile.Write(ref _lastUsed, Environment.TickCount64);
         PastPoint point = _instants.Hold(version);
+        // Since the version was found it may have been reduced to an earlier one: that is another state.
+        if (point.ReducedBytes is not null && point.End.Version != version)
+        {
+            throw new PastException($"version {version} is not kept any more: the last before it that is, is {point.End.Version}",
+                PastProblem.NotKept);
+        }
         if (_base is not { } known || !known.IsOf(_log, point))
         {
             _base?.Dispose();

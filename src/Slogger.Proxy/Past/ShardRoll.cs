@@ -81,6 +81,7 @@ internal sealed class ShardRoll : IPastRoll
             throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
         }
         _rolling = await BeginAsync(_server, checkpoint, end, rules).ConfigureAwait(false);
+        Touch();
         return RespText.Bulk(Encoding.ASCII.GetBytes(_rolling.Name));
     });
 
@@ -175,10 +176,11 @@ internal sealed class ShardRoll : IPastRoll
         }
         finally
         {
-            Volatile.Write(ref _lastUsed, Environment.TickCount64);
             _turn.Release();
         }
     });
+
+    private void Touch() => Volatile.Write(ref _lastUsed, Environment.TickCount64);
 
     private Task<byte[]> OfAsync(string name, Func<Rolling, Task<byte[]>> answer) => InTurnAsync(async () =>
     {
@@ -188,7 +190,10 @@ internal sealed class ShardRoll : IPastRoll
         }
         try
         {
-            return await answer(rolling).ConfigureAwait(false);
+            byte[] reply = await answer(rolling).ConfigureAwait(false);
+            // Nobody else's question keeps it.
+            Touch();
+            return reply;
         }
         catch
         {

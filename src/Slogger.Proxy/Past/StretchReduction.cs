@@ -66,7 +66,9 @@ internal sealed class StretchReduction(VersionLog log, CheckpointStore checkpoin
         foreach (Boundary next in log.BoundariesFrom(first).SkipWhile(b => b.Offset < from.Offset).TakeWhile(b => b.Offset < to.Offset))
         {
             if (log.HasGap(from.Offset, next.Offset)) { break; }
-            bool isFirst = through == VersionNumber.Zero, isEmpty = !isFirst && next.Offset <= end.Offset;
+            bool isFirst = through == VersionNumber.Zero;
+            // In another world-line it is another version, though nothing was done.
+            bool isEmpty = !isFirst && next.Offset <= end.Offset && next.WorldLine == end.WorldLine;
             bool isOther = (next.Version.Number - 1) / group != (end.Version.Number - 1) / group;
             if (!isEmpty && !isFirst && (isOther || next.Offset - reader.Position > WindowBytesMax)) { EndWindow(); }
             if (!isEmpty) { end = next; }

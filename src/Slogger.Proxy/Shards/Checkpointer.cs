@@ -212,13 +212,15 @@ internal sealed class Checkpointer
     /// <exception cref="LogIOException">The disk refused.</exception>
     public IReadOnlyList<Checkpoint> KeepDetail()
     {
-        // No more than what has been promised is kept in detail, and of the budget no more than half.
+        // No more than what has been promised is kept in detail; and of the budget no more than half, with the log of two checkpoints that
+        // stays in any case.
+        long most = Math.Max(0, (_options.LogBudgetBytes / 2) - (2 * _options.CheckpointEveryBytes));
         if (CutOffset is not { } cut || PromisedDetail() is not { } promised) { return []; }
         IReadOnlyList<Tile> tiles = _store.Tiles(_log);
         if (tiles.Count == 0) { return []; }
         var bounds = new RawBounds
         {
-            Cut = cut, Detail = Math.Max(_log.EndOffset - (_options.LogBudgetBytes / 2), OffsetOf(promised)), Held = HeldOffset(),
+            Cut = cut, Detail = Math.Max(_log.EndOffset - most, OffsetOf(promised)), Held = HeldOffset(),
             Needed = NeededFrom(),
         };
         TilePlan plan = TilePlan.Of([.. tiles.Select(t => new TileBase(t.Base.Offset, t.Reduced is not null))], bounds, KeptAtCut);
@@ -268,11 +270,13 @@ internal sealed class Checkpointer
         Tile above = default;
         foreach (Tile tile in _store.Tiles(_log).Reverse())
         {
-            if (tile.Base.Offset < start && (room -= tile.ReducedBytes) < 0) { return above.Base.Offset; }
+            if (tile.Base.Offset < start && (room -= tile.ReducedBytes + tile.Base.Bytes) < 0) { return above.Base.Offset; }
             above = tile;
         }
         return byLog;
     }
+
+    private string? _unreadable;    // what was said of that last
 
     // Where a version ends, or the checkpoint below it where the log is reduced; 0: that cannot be told.
     private long OffsetOf(VersionNumber version)
@@ -285,7 +289,11 @@ internal sealed class Checkpointer
         }
         catch (LogCorruptException e)
         {
-            _report.Warn($"shard {_options.Shard}: nothing is deleted for its age, since the log cannot be read there: {e.Message}");
+            if (e.Message != _unreadable)
+            {
+                _report.Warn($"shard {_options.Shard}: nothing is deleted for its age, since the log cannot be read there: {e.Message}");
+            }
+            _unreadable = e.Message;
             return 0;
         }
     }

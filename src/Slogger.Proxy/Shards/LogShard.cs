@@ -120,6 +120,10 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _syncer = new(_log, OnSynced, OnLogFailure);
         RequireOneVersion();
         _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
+        foreach (string damage in _checkpoints.Damaged)
+        {
+            _report.Warn($"shard {_options.Shard}: a part of the past, and what lies before it, cannot be read: {damage}");
+        }
         _dumps = new RedisDumps(_checkpoints, _checkpointing, () => _fence.Endpoint, _attachUndoFile);
         OpenShipping(_dumps);
         _checkpointer = new(_options, _report, _log, _logLock, _checkpoints, _dumps)

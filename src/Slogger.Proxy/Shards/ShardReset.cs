@@ -85,7 +85,12 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
     });
 
     /// <inheritdoc />
-    public Task<byte[]> StateAsync(string name) => StepAsync(name, job => Task.FromResult(StateOf(job)));
+    public Task<byte[]> StateAsync(string name) => StepAsync(name, job =>
+    {
+        // Other shards may take longer to get ready.
+        if (!shard.Reset.IsHeld) { instants.HoldDetail(job.End.Version); }
+        return Task.FromResult(StateOf(job));
+    });
 
     /// <inheritdoc />
     public Task<byte[]> HoldAsync(string name) => StepAsync(name, async job =>
@@ -193,7 +198,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
         if (shard.Reset.IsHeld) { report.Warn($"shard {shard.Seat.Shard}: nobody goes on with the reset: it ends"); }
         _giving = Task.Run(() => PastAnswer.OfAsync(async () =>
         {
-            await EndAsync(job).ConfigureAwait(false);
+            await EndAsync(job, isForgotten: true).ConfigureAwait(false);
             return [];
         }));
     }
@@ -268,12 +273,15 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
         job.Plan.Add(dumped);
     }
 
-    private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(Job job)
+    // If nobody has said so, another shard may have written: what clients did here before that one ends would be lost with it.
+    private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(Job job, bool isForgotten = false)
     {
+        bool mayBeWritten = isForgotten && shard.Seat.HasPeers;
         DurableClaim? written = null;
         lock (shard.Versions.Lock)
         {
-            if (shard.Reset.Phase is ResetPhase.None or ResetPhase.Holds) { shard.Reset.End(); }
+            ResetPhase phase = shard.Reset.Phase;
+            if (phase == ResetPhase.None || (phase == ResetPhase.Holds && !mayBeWritten)) { shard.Reset.End(); }
             else
             {
                 written = shard.Versions.ClaimOf(shard.Versions.Machine!.Durable);

@@ -129,6 +129,11 @@ public sealed class RollingStore : IAsyncDisposable
     /// <exception cref="IOException">What it is made of cannot be read.</exception>
     public async Task<bool> BringAsync(long offset, long timeMs, TimeSpan most, CancellationToken stop)
     {
+        if (_isAsked)
+        {
+            _told.Clear();
+            (_isAsked, LeftOut, _toldBytes) = (false, 0, 0);
+        }
         for (long began = Stopwatch.GetTimestamp(); Fill(offset, stop);)
         {
             await RunAsync(stop).ConfigureAwait(false);
@@ -371,11 +376,6 @@ public sealed class RollingStore : IAsyncDisposable
     private void Tell(IReadOnlyList<byte[]> command)
     {
         if (!_hasStood) { return; }
-        if (_isAsked)
-        {
-            _told.Clear();
-            (_isAsked, LeftOut, _toldBytes) = (false, 0, 0);
-        }
         _told.Enqueue(command);
         _toldBytes += SizeOf(command);
         while (_told.Count > ToldMax || (_toldBytes > ToldBytesMax && _told.Count > 1))

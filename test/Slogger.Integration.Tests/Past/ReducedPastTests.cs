@@ -134,9 +134,13 @@ public sealed class ReducedPastTests(ITestOutputHelper output)
             Assert.True(found.Items.Count == 3, $"{version} of {value}: {found.Text}");
             long shown = found.Items[1].AsInteger();
             Assert.True(shown <= version, $"{shown} for {version}");
-            string text = (await client.DoAsync("DPR.ASOF", "VERSION", Text(version), "GET", "k")).Text;
-            Assert.Equal(text, (await client.DoAsync("DPR.ASOF", "VERSION", Text(version), "HGET", "h", "n")).Text);
-            Assert.Equal(text, (await client.DoAsync("DPR.ASOF", "VERSION", Text(version), "LINDEX", "l", "-1")).Text);
+            string text = (await client.DoAsync("DPR.ASOF", "VERSION", Text(shown), "GET", "k")).Text;
+            Assert.Equal(text, (await client.DoAsync("DPR.ASOF", "VERSION", Text(shown), "HGET", "h", "n")).Text);
+            Assert.Equal(text, (await client.DoAsync("DPR.ASOF", "VERSION", Text(shown), "LINDEX", "l", "-1")).Text);
+            // What is left of another version is not taken for it.
+            RespValue exact = await client.CallAsync("DPR.ASOF", "VERSION", Text(version), "GET", "k");
+            Assert.True(exact.IsError ? exact.Text.StartsWith("SLOGGER NOTKEPT", StringComparison.Ordinal) && shown < version
+                : exact.Text == text, $"{version}, shown {shown}: {exact.Text}");
             // The first one was not there yet.
             int at = text.Length == 0 ? 0 : int.Parse(text, CultureInfo.InvariantCulture);
             Assert.InRange(at, moments.Where(m => m.Version <= shown).Select(m => m.Value).DefaultIfEmpty(0).Max(),

@@ -139,32 +139,32 @@ public sealed class ResetTests(ITestOutputHelper output)
         await using var cluster = new ClusterDeployment(workspace, 2, usesPostgres: false);
         await cluster.StartAsync();
         string[] keys = [cluster.Key(0, "k"), cluster.Key(1, "k")];
-        foreach (Step last in Enum.GetValues<Step>())
+        // Who is behind which step when it dies.
+        foreach ((Step last, bool isProxy, int victim) in ((Step, bool, int)[])[(Step.Held, false, 1), (Step.OneWritten, true, 0),
+            (Step.OneWritten, true, 1), (Step.OneWritten, false, 0), (Step.AllWritten, true, 1), (Step.OneClosed, true, 0),
+            (Step.OneClosed, true, 1), (Step.AllClosed, true, 0), (Step.Committed, true, 1), (Step.Committed, false, 0)])
         {
-            foreach ((bool isProxy, int victim) in ((bool, int)[])[(true, 0), (true, 1), (false, (int)last % 2)])
+            string round = $"{last}-{(isProxy ? "proxy" : "redis")}-{victim}";
+            await WriteAsync(cluster, keys, $"old-{round}");
+            string version = await CommonVersionAsync(cluster);
+            await WriteAsync(cluster, keys, $"new-{round}");
+            // Acknowledged is not committed: the reset sees to that.
+            await GoToAsync(cluster, version, last);
+            if (isProxy)
             {
-                string round = $"{last}-{(isProxy ? "proxy" : "redis")}-{victim}";
-                await WriteAsync(cluster, keys, $"old-{round}");
-                string version = await CommonVersionAsync(cluster);
-                await WriteAsync(cluster, keys, $"new-{round}");
-                // Acknowledged is not committed: the reset sees to that.
-                await GoToAsync(cluster, version, last);
-                if (isProxy)
-                {
-                    cluster.KillProxy(victim);
-                    await cluster.StartProxyAsync(victim);
-                }
-                else { await cluster.KillRedisAsync(victim); }
-                string[] found = await ReadAsync(cluster, keys);
-                output.WriteLine($"{round}: {string.Join(' ', found)}");
-                Assert.Equal(found[0], found[1]);
-                Assert.Contains(found[0], last switch
-                {
-                    Step.Committed => [$"old-{round}"],
-                    Step.AllClosed => [$"old-{round}", $"new-{round}"],
-                    _ => (string[])[$"new-{round}"],
-                });
+                cluster.KillProxy(victim);
+                await cluster.StartProxyAsync(victim);
             }
+            else { await cluster.KillRedisAsync(victim); }
+            string[] found = await ReadAsync(cluster, keys);
+            output.WriteLine($"{round}: {string.Join(' ', found)}");
+            Assert.Equal(found[0], found[1]);
+            Assert.Contains(found[0], last switch
+            {
+                Step.Committed => [$"old-{round}"],
+                Step.AllClosed => [$"old-{round}", $"new-{round}"],
+                _ => (string[])[$"new-{round}"],
+            });
         }
     }
 

@@ -159,6 +159,8 @@ public sealed class GoingBackTests
         await SetAsync(shard, "old");
         Assert.Equal(0, await shard.Proxy.TerminateAsync());
         foreach (string file in Directory.EnumerateFiles(commits)) { File.Copy(file, Path.Combine(saved, Path.GetFileName(file))); }
+        // The newest: an older one, which a slow machine may not have deleted yet, may be of before the write.
+        string version = (await ListedAsync(shard.Data))[^1];
         await shard.StartAsync();
         await SetAsync(shard, "new");
         Assert.Equal(0, await shard.Proxy.TerminateAsync());
@@ -168,10 +170,8 @@ public sealed class GoingBackTests
             File.Copy(file, Path.Combine(commits, Path.GetFileName(file)), overwrite: true);
         }
 
-        string[] listed = [.. (await RestoreAsync(shard.Data, "--list")).Split('\n')
-            .Where(l => l.Contains(", closed ", StringComparison.Ordinal))];
-        Assert.True(listed.Length > 1, string.Join('\n', listed));
-        string version = listed[0].Split(',')[0].Split(' ')[0];
+        string[] listed = await ListedAsync(shard.Data);
+        Assert.True(listed.Length > 1 && listed.Contains(version), string.Join('\n', listed));
         (int exitCode, string text) = await ProxyProcess.CommandAsync("restore", "--data", shard.Data, "--version", version);
         Assert.True(exitCode == 1, text);
         Assert.Contains($"slogger restore --version {version} --keep", text, StringComparison.Ordinal);
@@ -543,6 +543,9 @@ public sealed class GoingBackTests
         Assert.Equal(1, await refused.ExitAsync(Generous));
         return refused.Tail();
     }
+
+    private static async Task<string[]> ListedAsync(string data) => [.. (await RestoreAsync(data, "--list")).Split('\n')
+        .Where(l => l.Contains(", closed ", StringComparison.Ordinal)).Select(l => l.Split(',')[0].Split(' ')[0])];
 
     private static async Task<string> RestoreAsync(string data, params string[] arguments)
     {

@@ -83,6 +83,30 @@ public sealed class TilesTests
         Assert.Empty(disk.List(Directory));
     }
 
+    // No recovery reads them: a shard starts without.
+    [Fact]
+    public void ReducedFileIsDamaged_TheOthersAreThere_AndItIsSaid()
+    {
+        SimulatedDisk disk = LogFixture.NewDisk();
+        using VersionLog log = LogFixture.Begun(disk);
+        CheckpointStore store = CheckpointStore.Open(Directory, disk);
+        LogFixture.Write(log, 300, 10);
+        log.Sync();
+        Checkpoint[] all = [.. ((long[])[1000, 1100, 1200]).Select(o => Past.Add(store, disk, log, o))];
+        foreach (int i in (int[])[0, 1])
+        {
+            Past.WriteReduced(store, disk, all[i], all[i + 1].FileName, [Boundary(10 + i, all[i].Offset + 50)]);
+            Assert.True(store.AddReduced(log, all[i]));
+        }
+        disk.Flip(store.ReducedPathOf(all[0]), 20, 1);
+        CheckpointStore again = CheckpointStore.Open(Directory, disk);
+        Assert.Single(again.Damaged);
+        Assert.Equal([false, true, false], again.Tiles(log).Select(t => t.Reduced is not null));
+        // One that cannot be read back is not left for the next start to count on.
+        Assert.Throws<LogCorruptException>(() => store.AddReduced(log, all[0]));
+        Assert.Empty(CheckpointStore.Open(Directory, disk).Damaged);
+    }
+
     private static Boundary Boundary(long version, long offset) =>
         new(WorldLine.First, new VersionNumber(version), offset, 2, default);
 
@@ -132,6 +156,7 @@ public sealed class TilesTests
                 {
                     _log = VersionLog.Open(LogFixture.Options(disk));
                     _store = CheckpointStore.Open(Directory, disk);
+                    if (_store.Damaged.Count > 0) { return _store.Damaged[0]; }
                     break;
                 }
                 catch (SimulatedCrashException)
