@@ -17,7 +17,7 @@ internal sealed class LensScripts(RedisEndpoint endpoint, TimeSpan answerMax) : 
     /// <summary>Commands that tell expiries, which are moved away, as rules that forbid them.</summary>
     public static IReadOnlyList<string> Never => s_never;
 
-    private static readonly string[] s_never = ["-@write", "-ttl", "-pttl", "-expiretime", "-pexpiretime", "-object"];
+    private static readonly string[] s_never = ["-ttl", "-pttl", "-expiretime", "-pexpiretime", "-object"];
     private static readonly string[] s_notOfSome = ["-select", "-keys", "-scan", "-dbsize", "-randomkey"];
 
     private RedisPipeline? _connection;
