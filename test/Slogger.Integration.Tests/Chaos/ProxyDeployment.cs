@@ -216,7 +216,7 @@ internal sealed partial class ProxyDeployment : IDeployment
         if (!_setup.Attached)
         {
             await SupervisedRedis.KillAsync(DataDirectory);
-            await SupervisedRedis.KillAsync(DataDirectory, "past");
+            await SupervisedRedis.KillScratchAsync(DataDirectory);
         }
 
         _redis?.Dispose();

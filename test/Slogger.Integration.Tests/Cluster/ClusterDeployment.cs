@@ -376,7 +376,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
             ResumeProxy(i);
             proxy.Dispose();
             if (!IsEmbedded(i)) { await SupervisedRedis.KillAsync(Data(i)); }
-            await SupervisedRedis.KillAsync(Data(i), "past");
+            await SupervisedRedis.KillScratchAsync(Data(i));
         }
 
         _postgres?.Dispose();

@@ -48,6 +48,12 @@ internal static class SupervisedRedis
         return true;
     }
 
+    /// <summary>Kills those that show the past, whose proxy was killed.</summary>
+    public static async Task KillScratchAsync(string dataDirectory)
+    {
+        foreach (string folder in (string[])["past", "roll", "snapshot"]) { await KillAsync(dataDirectory, folder); }
+    }
+
     /// <summary>Whether a process runs, and is a redis-server.</summary>
     public static bool IsRedis(int id)
     {

@@ -221,6 +221,7 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
         {
             _processes[i]?.Dispose();
             await KillRedisAsync(i);
+            await SupervisedRedis.KillScratchAsync(Data(i));
         }
         _postgres?.Dispose();
     }
