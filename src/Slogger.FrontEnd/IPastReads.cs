@@ -85,8 +85,7 @@ internal interface IPastReset
     /// <param name="user">Who asks: a user of the store's.</param>
     Task<byte[]> PrepareAsync(long version, byte[] prefix, long shiftMs, string user);
 
-    /// <summary>How far it is: a state, keys, bytes, whether all that was acknowledged is committed, the recorded version, and the version
-    /// that holds the reset or 0.</summary>
+    /// <summary>How far it is: a state, keys, bytes of the writes, and the world-line and the version of the recorded cut.</summary>
     Task<byte[]> StateAsync(string name);
 
     /// <summary>Holds all operations, and waits a moment until what was let through is committed: as <see cref="StateAsync"/>.</summary>

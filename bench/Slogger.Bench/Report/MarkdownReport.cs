@@ -11,7 +11,8 @@ internal static class MarkdownReport
         text.AppendLine($"# {results.Machine.Date}: `{results.CommandLine}`").AppendLine();
         text.AppendLine($"- machine: {results.Machine.Cpu}, {results.Machine.Cores} cores, {results.Machine.MemoryGb} GB, Linux "
             + $"{results.Machine.Kernel}");
-        text.AppendLine($"- versions: {string.Join("; ", results.Machine.Versions.Select(v => $"{v.Key}: {v.Value}"))}");
+        text.AppendLine("- versions:");
+        foreach ((string program, string version) in results.Machine.Versions) { text.AppendLine($"  - {program}: {version}"); }
         if (results.Samples.Count > 0)
         {
             text.AppendLine($"- noise: {results.NoisyShare:P0} of {results.Samples.Count} runs stayed noisy after repetition; median "

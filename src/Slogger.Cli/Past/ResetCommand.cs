@@ -27,7 +27,7 @@ internal static class ResetCommand
         .. PastArguments.Access,
     ];
 
-    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    public static Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
     {
         List<OptionError> errors = [];
         string? to = texts.One(To, errors), expiries = texts.One(Expiries, errors) ?? "keep";
@@ -42,22 +42,13 @@ internal static class ResetCommand
             errors.Add(new OptionError($"--expiries \"{expiries}\" is neither keep nor shift", "the command line",
                 "write --expiries keep"));
         }
-        ProxyAccess? access = ProxyAccess.Read(texts, texts.One("address", errors), errors);
-        if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
-        if (access!.Find(host) is { } failure) { return failure; }
-        bool asJson = texts.Values.ContainsKey(Report.Option);
-        try
+        TextWriter progress = Report.Progress(host, texts.Values.ContainsKey(Report.Option));
+        return PastArguments.RunAsync(texts, host, errors, async past =>
         {
-            await using PastCluster past = await PastCluster.OpenAsync(access).ConfigureAwait(false);
             PastInstant at = await past.FindAsync(instant!).ConfigureAwait(false);
-            var run = new ResetRun(past.Shards, at, prefix, isShifted: expiries == "shift", Report.Progress(host, asJson));
-            (await run.RunAsync(isDry: texts.Values.ContainsKey(DryRun)).ConfigureAwait(false)).Write(host, asJson);
-            return CommandResult.Done;
-        }
-        catch (ProxyUnreachableException e)
-        {
-            return CommandResult.Failed(e.Message + access.Found, e.Remedy);
-        }
+            var run = new ResetRun(past.Shards, at, prefix, isShifted: expiries == "shift", progress);
+            return await run.RunAsync(isDry: texts.Values.ContainsKey(DryRun)).ConfigureAwait(false);
+        });
     }
 }
 

@@ -4,6 +4,7 @@ using System.Text.Json;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
+using Slogger.Integration.Tests.Workload;
 
 namespace Slogger.Integration.Tests.Past;
 
@@ -60,9 +61,7 @@ public sealed class FindTests(ITestOutputHelper output)
     [Fact]
     public async Task PlantedViolation_InTheWholeStore_IsFoundByName_InOrderAndByHalves()
     {
-        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
-            ? given : Random.Shared.Next(1_000_000);
-        output.WriteLine($"seed {seed}");
+        int seed = TestSeed.Choose(output);
         var random = new Random(seed);
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, 2, usesPostgres: false);

@@ -6,6 +6,7 @@ using System.Text.Json;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
+using Slogger.Integration.Tests.Workload;
 using static Slogger.Integration.Tests.Past.StoreView;
 
 namespace Slogger.Integration.Tests.Past;
@@ -23,9 +24,7 @@ public sealed class PastDiffTests(ITestOutputHelper output)
     [Fact]
     public async Task RandomCommands_AnyTwoInstants_DifferAsClientsSaw()
     {
-        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
-            ? given : Random.Shared.Next(1_000_000);
-        output.WriteLine($"seed {seed}");
+        int seed = TestSeed.Choose(output);
         var random = new Random(seed);
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, Shards, usesPostgres: false);

@@ -42,9 +42,7 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
     [Fact]
     public async Task RandomCommands_AnyInstant_IsReadAsItWas()
     {
-        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
-            ? given : Random.Shared.Next(1_000_000);
-        output.WriteLine($"seed {seed}");
+        int seed = TestSeed.Choose(output);
         using var workspace = new Workspace();
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup
         {

@@ -24,9 +24,7 @@ public sealed class ReducedPastTests(ITestOutputHelper output)
     [Fact]
     public async Task RandomCommands_BehindTheDetail_SnapshotsHoldWhatWasThere()
     {
-        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
-            ? given : Random.Shared.Next(1_000_000);
-        output.WriteLine($"seed {seed}");
+        int seed = TestSeed.Choose(output);
         using var workspace = new Workspace();
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup { Options = s_options });
         await deployment.StartAsync();

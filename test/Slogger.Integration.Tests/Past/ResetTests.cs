@@ -20,9 +20,7 @@ public sealed class ResetTests(ITestOutputHelper output)
     [Fact]
     public async Task RandomCommands_AnyMoment_IsThereAgain_AndSoIsWhatWasBefore()
     {
-        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
-            ? given : Random.Shared.Next(1_000_000);
-        output.WriteLine($"seed {seed}");
+        int seed = TestSeed.Choose(output);
         using var workspace = new Workspace();
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup
         {
@@ -50,9 +48,9 @@ public sealed class ResetTests(ITestOutputHelper output)
         {
             List<Seen> before = await ContentsAsync(deployment);
             JsonElement report = await ResetAsync(deployment.Port, version);
-            AssertSame(keys, await ContentsAsync(deployment));
+            SnapshotTests.AssertSame(keys, await ContentsAsync(deployment));
             await ResetAsync(deployment.Port, report.GetProperty("undo_version").GetRawText());
-            AssertSame(before, await ContentsAsync(deployment));
+            SnapshotTests.AssertSame(before, await ContentsAsync(deployment));
         }
     }
 
@@ -400,15 +398,6 @@ public sealed class ResetTests(ITestOutputHelper output)
     {
         using RespClient client = await deployment.ConnectAsync();
         return await StoreContents.ReadAllAsync(client);
-    }
-
-    // Those that expire meanwhile are in none.
-    private static void AssertSame(List<Seen> expected, List<Seen> found)
-    {
-        long soon = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + 10_000;
-        static IEnumerable<Seen> Lasting(List<Seen> all, long soon) =>
-            all.Where(s => s.ExpiresAtMs < 0 || s.ExpiresAtMs > soon).OrderBy(s => s.Database).ThenBy(s => s.Key, StringComparer.Ordinal);
-        Assert.Equal(Lasting(expected, soon), Lasting(found, soon));
     }
 
     private static string At(int port) => $"127.0.0.1:{Text(port)}";

@@ -1,6 +1,5 @@
 // DPR.ROLL shows all that a shard had at the end of one version after the other: random commands of the whole vocabulary in several
 // databases, expiries, what cannot be repeated key by key. SLOGGER_TEST_SEED repeats a run.
-using System.Globalization;
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
@@ -32,9 +31,7 @@ public sealed class RollTests(ITestOutputHelper output)
     [Fact]
     public async Task RandomCommands_EachMoment_HasWhatClientsSaw()
     {
-        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
-            ? given : Random.Shared.Next(1_000_000);
-        output.WriteLine($"seed {seed}");
+        int seed = TestSeed.Choose(output);
         using var workspace = new Workspace();
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup
         {

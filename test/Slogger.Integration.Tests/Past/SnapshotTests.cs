@@ -17,9 +17,7 @@ public sealed class SnapshotTests(ITestOutputHelper output)
     [Fact]
     public async Task RandomCommands_SnapshotsOfTheirInstants_AreLoadedByPlainRedis_AndByAnotherShard()
     {
-        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
-            ? given : Random.Shared.Next(1_000_000);
-        output.WriteLine($"seed {seed}");
+        int seed = TestSeed.Choose(output);
         using var workspace = new Workspace();
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup
         {

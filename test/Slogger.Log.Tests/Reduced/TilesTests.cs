@@ -42,10 +42,8 @@ public sealed class TilesTests
     public void CheckpointsHaveChangedMeanwhile_TheFileIsDeleted()
     {
         SimulatedDisk disk = LogFixture.NewDisk();
-        using VersionLog log = LogFixture.Begun(disk);
+        using VersionLog log = Written(disk);
         CheckpointStore store = CheckpointStore.Open(Directory, disk);
-        LogFixture.Write(log, 300, 10);
-        log.Sync();
         Checkpoint[] all = [.. ((long[])[1000, 1100, 1200]).Select(o => Past.Add(store, disk, log, o))];
         Past.WriteReduced(store, disk, all[0], "another.rdb", [Boundary(10, 1050)]);
         Assert.All(CheckpointStore.Open(Directory, disk).Tiles(log), t => Assert.Null(t.Reduced));
@@ -58,10 +56,8 @@ public sealed class TilesTests
     public void ReducedFile_GoesWithItsCheckpoint()
     {
         SimulatedDisk disk = LogFixture.NewDisk();
-        using VersionLog log = LogFixture.Begun(disk);
+        using VersionLog log = Written(disk);
         CheckpointStore store = CheckpointStore.Open(Directory, disk);
-        LogFixture.Write(log, 300, 10);
-        log.Sync();
         Checkpoint[] all = [.. ((long[])[1000, 1100, 1200, 1300]).Select(o => Past.Add(store, disk, log, o))];
         foreach (int i in (int[])[0, 1])
         {
@@ -88,10 +84,8 @@ public sealed class TilesTests
     public void ReducedFileIsDamaged_TheOthersAreThere_AndItIsSaid()
     {
         SimulatedDisk disk = LogFixture.NewDisk();
-        using VersionLog log = LogFixture.Begun(disk);
+        using VersionLog log = Written(disk);
         CheckpointStore store = CheckpointStore.Open(Directory, disk);
-        LogFixture.Write(log, 300, 10);
-        log.Sync();
         Checkpoint[] all = [.. ((long[])[1000, 1100, 1200]).Select(o => Past.Add(store, disk, log, o))];
         foreach (int i in (int[])[0, 1])
         {
@@ -105,6 +99,14 @@ public sealed class TilesTests
         // One that cannot be read back is not left for the next start to count on.
         Assert.Throws<LogCorruptException>(() => store.AddReduced(log, all[0]));
         Assert.Empty(CheckpointStore.Open(Directory, disk).Damaged);
+    }
+
+    private static VersionLog Written(SimulatedDisk disk)
+    {
+        VersionLog log = LogFixture.Begun(disk);
+        LogFixture.Write(log, 300, 10);
+        log.Sync();
+        return log;
     }
 
     private static Boundary Boundary(long version, long offset) =>
