@@ -160,6 +160,13 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         }
     }
 
+    /// <summary>Deletes one that nothing is read from, and that no reduced file leads up to.</summary>
+    /// <exception cref="LogIOException">The disk refused; it is as it was.</exception>
+    public void Drop(Checkpoint kept)
+    {
+        lock (Gate) { Delete(kept); }
+    }
+
     /// <summary>Deletes all: another history begins.</summary>
     /// <exception cref="LogIOException">The disk refused; those that are left are as they were.</exception>
     public void Clear()

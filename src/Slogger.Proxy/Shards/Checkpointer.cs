@@ -222,7 +222,24 @@ internal sealed class Checkpointer
         };
         TilePlan plan = TilePlan.Of([.. tiles.Select(t => new TileBase(t.Base.Offset, t.Reduced is not null))], bounds, KeptAtCut);
         if (TrimLog(plan.RawFrom)) { FailPoint.Pass(FailPoint.ReducedTrimmed); }
-        return plan.Reduced < plan.Stays ? [.. tiles.Take(plan.Stays + 1).Skip(plan.Reduced).Select(t => t.Base)] : [];
+        (IReadOnlyList<int> between, IReadOnlyList<int> idle) =
+            plan.Next(i => i + 1 < tiles.Count && IsIdle(tiles[i].Base, tiles[i + 1].Base));
+        foreach (int at in idle) { _store.Drop(tiles[at].Base); }
+        return between.Count > 1 ? [.. between.Select(i => tiles[i].Base)] : [];
+    }
+
+    // Whether no version ends at the first or behind it, before the second.
+    private bool IsIdle(Checkpoint first, Checkpoint second)
+    {
+        try
+        {
+            return LogPlaces.EndAtOrBelow(_log, second.Offset - 1) is { } last && last.End.Offset < first.Offset;
+        }
+        catch (LogCorruptException)
+        {
+            // Whoever reduces it says so.
+            return false;
+        }
     }
 
     // Behind the recorded cut two checkpoints are kept, and of the log what is promised, as long as the budget allows.

@@ -111,7 +111,15 @@ internal sealed partial class PastShard
             _world.Settings.Tiles);
         if (Trim(plan.RawFrom)) { CheckKept(); }
         if (_reducing is not null || _toReduce.Count > 0) { return; }
-        for (int i = plan.Reduced; i < plan.Stays; i++) { _toReduce.Enqueue((tiles[i].Base, tiles[i + 1].Base)); }
+        (IReadOnlyList<int> between, IReadOnlyList<int> idle) = plan.Next(i => i + 1 < tiles.Count && !Log.Closings.Any(
+            c => c.End.Offset >= tiles[i].Base.Offset && c.End.Offset < tiles[i + 1].Base.Offset), _world.Settings.Tiles);
+        foreach (int at in idle)
+        {
+            _checkpoints.Remove(tiles[at].Base);
+            _world.Count("checkpoints that nothing is read from");
+            CheckKept();
+        }
+        for (int i = 1; i < between.Count; i++) { _toReduce.Enqueue((tiles[between[i - 1]].Base, tiles[between[i]].Base)); }
     }
 
     // Whole segments are deleted.
@@ -179,10 +187,10 @@ internal sealed partial class PastShard
             if (Log.HasGap(from.Offset, next.Offset)) { break; }
             cut.Next(next, EndWindow);
         }
+        // Only of the first one.
         if (cut.Through == VersionNumber.Zero)
         {
-            _world.Count("no version to reduce");
-            return null;
+            return Tiles()[0].Base == from ? null : throw new SimException($"R3: shard {Index} can never reduce what follows {from.Offset}");
         }
         EndWindow();
         return new(to.Id, new(windows[0].End.Version, cut.Through, Log.HasGap(from.Offset, to.Offset)), windows);
