@@ -1,5 +1,5 @@
-// Which version an instant is: the last one that has ended by then, once it is committed. At all shards the same number is the same slice of
-// time, so it is one state of the whole cluster.
+// Which version an instant is: the last one that has ended by then, once it is committed. At all shards the same number is the same slice
+// of time, so it is one state of the whole cluster.
 using Slogger.Core.Versions;
 
 namespace Slogger.Core.Retention;

@@ -67,8 +67,8 @@ public static class PrunePlan
     /// <param name="apart">Bytes of log that a restore of an earlier point may have to replay; 0: every checkpoint stays.</param>
     /// <param name="hasGap">Whether bytes are missing in the log between two offsets: then it can be replayed from no earlier one.</param>
     /// <returns>The places of those that stay.</returns>
-    public static IReadOnlyList<int> Kept(IReadOnlyList<PruneBase> usable, int keep, long offset, long apart, Func<long, long, bool> hasGap) =>
-        Kept(usable, keep, offset, apart, hasGap, PastMutation.None);
+    public static IReadOnlyList<int> Kept(IReadOnlyList<PruneBase> usable, int keep, long offset, long apart,
+        Func<long, long, bool> hasGap) => Kept(usable, keep, offset, apart, hasGap, PastMutation.None);
 
     internal static IReadOnlyList<int> Kept(IReadOnlyList<PruneBase> usable, int keep, long offset, long apart,
         Func<long, long, bool> hasGap, PastMutation mutation)

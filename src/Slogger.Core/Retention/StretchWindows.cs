@@ -1,6 +1,6 @@
-// Into which windows the log between two checkpoints is reduced. They end where all shards have versions in common, if they can: at the last
-// version before each multiple of a power of two, as strides nest. A version that has no bytes of its own ends no window, and is told with
-// the one before.
+// Into which windows the log between two checkpoints is reduced. They end where all shards have versions in common, if they can: at the
+// last version before each multiple of a power of two, as strides nest. A version that has no bytes of its own ends no window, and is told
+// with the one before.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 

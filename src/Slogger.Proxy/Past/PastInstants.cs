@@ -132,7 +132,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         RequireSettled(version);
         PastPoint point = InDetail(version) ?? Reduced(version) ?? throw NotKept(
             $"version {version} is not kept: {WhatIsKept(version)}");
-        if (point.ReducedBytes is not null) { RequireSettled(point.End.Version); }
+        RequireSettled(point.End.Version);
         Renew(point.Base.Offset);
         return point;
     }
@@ -148,6 +148,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
                 : $"version {version} is kept as a state only, and not each command since: these are kept from version "
                 + $"{_window.Find()?.Detail}, of {TimeOf(_window.Find()?.Detail ?? version)}, on (--retention-detail decides how far)");
         }
+        RequireSettled(point.End.Version);
         Renew(point.Base.Offset);
         return point.End;
     }

@@ -1,5 +1,5 @@
-// An oracle of a shard's version log, for the past: commands at offsets, ends of versions, world-lines, gaps. It can be trimmed. Of what was
-// not synced a power cut leaves any prefix.
+// An oracle of a shard's version log, for the past: commands at offsets, ends of versions, world-lines, gaps. It can be trimmed. Of what
+// was not synced a power cut leaves any prefix.
 using Slogger.Core.Replication;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;

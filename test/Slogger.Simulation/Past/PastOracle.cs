@@ -1,5 +1,5 @@
-// What really happened: each command with the version that it was in when it was handed on, and which versions were closed. It knows nothing
-// of logs, checkpoints and tiles. What a recovery takes back is forgotten.
+// What really happened: each command with the version that it was in when it was handed on, and which versions were closed. It knows
+// nothing of logs, checkpoints and tiles. What a recovery takes back is forgotten.
 using Slogger.Core.Versions;
 
 namespace Slogger.Simulation.Past;
@@ -85,7 +85,7 @@ internal sealed class PastOracle
     public int OfReset(int number, VersionNumber version) => _done.Count(d => d.Op.Reset == number && d.Label <= version);
 
     /// <summary>Whether anything was done in the versions above one up to another.</summary>
-    public bool IsAnyDone(VersionNumber above, VersionNumber upTo) => _done.Exists(d => d.Label > above && d.Label <= upTo && d.Op.Key >= 0);
+    public bool IsAnyDone(VersionNumber above, VersionNumber upTo) => _done.Exists(d => d.Label > above && d.Label <= upTo);
 
     public static void Apply(Dictionary<int, (int Value, long ExpiresMs)> store, in PastOp op)
     {

@@ -1,5 +1,5 @@
-// A reset of the whole cluster to an instant, step by step, as ResetCommand manages it and ShardReset performs it, with the real ResetHold. Its
-// manager, and any shard, may end at each step. Checked: R5.
+// A reset of the whole cluster to an instant, step by step, as ResetCommand manages it and ShardReset performs it, with the real ResetHold.
+// Its manager, and any shard, may end at each step. Checked: R5.
 using Slogger.Core.Resets;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -92,6 +92,8 @@ internal sealed class PastReset
 
     private bool Go(Part part)
     {
+        // It has ended its part by itself.
+        if (part.HasHeld && !part.Shard.Hold.IsHeld) { return false; }
         switch (_phase)
         {
             case Phase.Prepares:
@@ -99,13 +101,12 @@ internal sealed class PastReset
                 if (Array.TrueForAll(_parts, p => p.IsReady)) { _phase = Phase.Holds; }
                 return true;
             case Phase.Holds:
-                if (part.HasHeld && !part.Shard.Hold.IsHeld) { return false; }
                 part.HasHeld = true;
                 part.Shard.Hold.Hold();
                 if (part.Shard.IsQuiet) { part.Shard.Hold.Quiet(new(part.Shard.Line, part.Shard.Open)); }
-                if (Array.TrueForAll(_parts, p => p.Shard.Hold.IsHeld && p.Shard.Hold.IsCovered(p.Shard.KnownCut))) { _phase = Phase.Writes; }
-                else if (_world.Settings.Reset == ResetMutation.WritesBeforeCommitted
-                    && Array.TrueForAll(_parts, p => p.Shard.Hold.IsHeld && p.Shard.IsQuiet)) { _phase = Phase.Writes; }
+                bool isEarly = _world.Settings.Reset == ResetMutation.WritesBeforeCommitted;
+                bool MayWrite(PastShard s) => s.Hold.IsHeld && (isEarly ? s.IsQuiet : s.Hold.IsCovered(s.KnownCut));
+                if (Array.TrueForAll(_parts, p => MayWrite(p.Shard))) { _phase = Phase.Writes; }
                 return true;
             case Phase.Writes:
                 if (!Write(part)) { return false; }

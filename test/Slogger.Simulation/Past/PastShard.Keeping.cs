@@ -190,7 +190,8 @@ internal sealed partial class PastShard
         // Only of the first one.
         if (cut.Through == VersionNumber.Zero)
         {
-            return Tiles()[0].Base == from ? null : throw new SimException($"R3: shard {Index} can never reduce what follows {from.Offset}");
+            return Tiles()[0].Base == from ? null
+                : throw new SimException($"R3: shard {Index} can never reduce what follows {from.Offset}");
         }
         EndWindow();
         return new(to.Id, new(windows[0].End.Version, cut.Through, Log.HasGap(from.Offset, to.Offset)), windows);

@@ -1,5 +1,5 @@
-// How a shard reads its past, by the same decisions as the product (PastInstants, PastBase, ShardPast), and what is checked of it: R1, R3, R4
-// and R6, against what really happened.
+// How a shard reads its past, by the same decisions as the product (PastInstants, ShardPast), and what is checked of it: R1, R3, R4 and R6,
+// against what really happened.
 using Slogger.Core.Retention;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -58,7 +58,8 @@ internal sealed partial class PastShard
         if (!PastInstant.IsSettled(version, _world.Settled, mutation)) { return null; }
         if (Log.AtOrBelow(version) is { } end && Latest(end.Offset) is { } checkpoint)
         {
-            return new(end.Version, checkpoint, end.Offset - checkpoint.Offset, null);
+            return !PastInstant.IsSettled(end.Version, _world.Settled, mutation) ? null
+                : new(end.Version, checkpoint, end.Offset - checkpoint.Offset, null);
         }
         IReadOnlyList<Tile> tiles = Tiles();
         if (Reach(tiles) is not { } reach
@@ -134,6 +135,10 @@ internal sealed partial class PastShard
                 + $"where {PastWorld.Text(was)} was; from the checkpoint at {place.Base.Offset}, log {Log.Start}..{Log.End}");
         }
         CheckGap(place.End, asked);
+        if (place.End < _world.Settled)
+        {
+            throw new SimException($"R1: shard {Index} answers version {place.End}, when keys were at other shards: up to {_world.Settled}");
+        }
         _world.Count(place.Reduced is null ? "read in detail" : "read from reduced files");
         return state;
     }
@@ -195,8 +200,7 @@ internal sealed partial class PastShard
         if (isInDetail)
         {
             if (place?.End == version) { return; }
-            throw new SimException($"R3: shard {Index} has to have version {version}, at {offset}, and has {place?.End.ToString() ?? "nothing"}; "
-                + $"log {Log.Start}..{Log.End}, tiles {string.Join(' ', Tiles().Select(t => $"{t.Base.Offset}{(t.Reduced is null ? "" : "r")}"))}");
+            throw Lost($"version {version}, at {offset}", place);
         }
         if (place is { End: var served }) { CheckGap(served, version); }
         // Of some versions one is kept: that of the ones before, at least.
@@ -205,10 +209,12 @@ internal sealed partial class PastShard
         bool isCutOff = Oracle.HasGap(before.Offset, offset) || before.Version < _world.Settled;
         bool isKept = place is null ? isCutOff : place.End >= before.Version || !Oracle.IsAnyDone(place.End, before.Version);
         if (isKept) { return; }
-        throw new SimException($"R3: shard {Index} has to have version {before.Version} or a later one for {version}, at {offset}, and has "
-            + $"{place?.End.ToString() ?? "nothing"}; log {Log.Start}..{Log.End}, tiles "
-            + string.Join(' ', Tiles().Select(t => $"{t.Base.Offset}{(t.Reduced is null ? "" : "r")}")));
+        throw Lost($"version {before.Version} or a later one for {version}, at {offset}", place);
     }
+
+    private SimException Lost(string what, PastPlace? place) => new($"R3: shard {Index} has to have {what}, and has "
+        + $"{place?.End.ToString() ?? "nothing"}; log {Log.Start}..{Log.End}, tiles "
+        + string.Join(' ', Tiles().Select(t => $"{t.Base.Offset}{(t.Reduced is null ? "" : "r")}")));
 
     // An earlier version is no answer if writes that no log has lie between.
     private void CheckGap(VersionNumber served, VersionNumber asked)

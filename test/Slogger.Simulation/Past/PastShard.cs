@@ -1,5 +1,5 @@
-// One shard of a case: its process, with the real ShardMachine and ResetHold, its store, and its log on a disk. What keeps and reads the past
-// is in the other parts of this type.
+// One shard of a case: its process, with the real ShardMachine and ResetHold, its store, and its log on a disk. What keeps and reads the
+// past is in the other parts of this type.
 using Slogger.Core.Cuts;
 using Slogger.Core.Resets;
 using Slogger.Core.Retention;
@@ -354,7 +354,7 @@ internal sealed partial class PastShard
         VersionNumber version = _world.Branch;
         if (Log.Exactly(version) is not { } end)
         {
-            throw new SimException($"I1: shard {Index} cannot be restored to version {version}, which is in the cut; it ends at {Log.Last.Point}");
+            throw new SimException($"I1: shard {Index} cannot be restored to version {version} of the cut; it ends at {Log.Last.Point}");
         }
         Boundary branch = end with { WorldLine = _world.Line };
         Log.BeginWorldLine(branch);

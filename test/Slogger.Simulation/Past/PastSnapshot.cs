@@ -94,8 +94,8 @@ internal sealed class PastSnapshot
         long lastSent = done.Where(d => d.Label <= _found).Select(d => d.SentUs).DefaultIfEmpty(-1).Max();
         if (done.FirstOrDefault(d => d.Label > _found && d.AnsweredUs < lastSent) is { } missing)
         {
-            throw new SimException($"R2: version {_found} lacks what was answered at {missing.AnsweredUs}, in version {missing.Label}, and has "
-                + $"what was sent at {lastSent}");
+            throw new SimException($"R2: version {_found} lacks what was answered at {missing.AnsweredUs}, in version {missing.Label}, and "
+                + $"has what was sent at {lastSent}");
         }
         if (_isNow && done.FirstOrDefault(d => d.Label > _found && d.AnsweredUs < _begunUs) is { } before)
         {

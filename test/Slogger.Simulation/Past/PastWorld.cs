@@ -1,10 +1,12 @@
-// The past of a cluster in seeded cases: shards that close versions by the real ShardMachine, and keep, reduce, trim and prune what lies behind
-// them by the real decisions of Core; clients, readers of single shards and of all, resets; and processes that die at any step, torn logs,
-// recoveries that take back what was not committed, clocks that differ, markers that come late, gaps, keys that move, a budget that runs out.
+// The past of a cluster in seeded cases: shards that close versions by the real ShardMachine, and keep, reduce, trim and prune what lies
+// behind them by the real decisions of Core; clients, readers of single shards and of all, resets; and processes that die at any step, torn
+// logs, recoveries that take back what was not committed, clocks that differ, markers that come late, gaps, keys that move, a budget that
+// runs out.
 //
-// What is checked, against what really was (PastOracle): R1 what is read is what was; R2 all shards show one version, closed under what clients
-// heard; R3 nothing that is promised becomes unreachable; R4 what was reduced is what it was; R5 a reset is done at all shards or at none,
-// and the cut never goes back; R6 what somebody reads stays, as long as the lease does, and no longer; R7 what was said to be durable is.
+// What is checked, against what really was (PastOracle): R1 what is read is what was; R2 all shards show one version, closed under what
+// clients heard; R3 nothing that is promised becomes unreachable; R4 what was reduced is what it was; R5 a reset is done at all shards or at
+// none, and the cut never goes back; R6 what somebody reads stays, as long as the lease does, and no longer; R7 what was said to be durable
+// is.
 using System.Globalization;
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
@@ -51,7 +53,7 @@ internal sealed class PastWorld
         ShardOptions = new() { EmptyRunIntervalUs = Random.Next(1, 4) * IntervalUs, HasPeers = shards > 1 };
         _claims = [.. Enumerable.Range(0, shards).Select(_ => DurableClaim.Of(new(WorldLine.First, VersionNumber.Zero)))];
         Cut = new(WorldLine.First, VersionNumber.Zero);
-        Shards = [.. Enumerable.Range(0, shards).Select(i => new PastShard(this, i, skewUs == 0 ? 0 : Random.NextInt64(-skewUs, skewUs + 1)))];
+        Shards = [.. Enumerable.Range(0, shards).Select(i => new PastShard(this, i, Random.NextInt64(-skewUs, skewUs + 1)))];
         Owners = [.. Enumerable.Range(0, Keys).Select(_ => Random.Next(shards))];
         _clients = [.. Enumerable.Range(0, Random.Next(2, 6)).Select(_ => new PastClient(this))];
     }
