@@ -48,6 +48,13 @@ internal sealed record PastHistory(byte[] Key, long? From, long? To, long? Befor
 /// <param name="Database">The database that is selected.</param>
 internal sealed record PastChanges(long From, long To, int Count, string User, int Database);
 
+/// <summary>A question for what the beginning of a world-line took back.</summary>
+/// <param name="WorldLine">The world-line.</param>
+/// <param name="From">The place from which on commands are wanted.</param>
+/// <param name="Count">How many are wanted.</param>
+/// <param name="User">Who asks: a user of the store's.</param>
+internal sealed record PastLost(long WorldLine, long From, int Count, string User);
+
 /// <summary>Reads a shard's past. Any thread.</summary>
 internal interface IPastReads
 {
@@ -64,6 +71,10 @@ internal interface IPastReads
 
     /// <summary>Which keys were named: a reply with the version up to which these are all, and the keys; or an error.</summary>
     Task<byte[]> ChangedAsync(PastChanges asked);
+
+    /// <summary>What was taken back: a reply with the version that was kept, its end in microseconds since the Unix epoch, the place at
+    /// which there is more (0: there is not), and the commands; or an error.</summary>
+    Task<byte[]> LostAsync(PastLost asked);
 
     /// <summary>The snapshots of the shard.</summary>
     IPastSnapshots Snapshots { get; }

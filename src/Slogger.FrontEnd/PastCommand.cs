@@ -1,5 +1,5 @@
 // DPR.ASOF: what an instant of the past was, and what a command would have read then. DPR.HISTORY: what was done to a key. DPR.CHANGED:
-// which keys something was done to. See docs/reference/dpr-commands.md.
+// which keys something was done to. DPR.LOST: what a recovery took back. See docs/reference/dpr-commands.md.
 //
 // The live store is only asked whether the client may ask. The answer comes from elsewhere, and rests on nothing that is not committed: it
 // waits for no lease.
@@ -12,13 +12,14 @@ namespace Slogger.FrontEnd;
 /// <summary>The handlers of what is asked about the past.</summary>
 internal static class PastCommand
 {
-    public const string Names = $"{AsOf} {History} {Changed} {SnapshotCommand.Name} {RollCommand.Name} {ResetCommand.Name}";
+    public const string Names = $"{AsOf} {History} {Changed} {Lost} {SnapshotCommand.Name} {RollCommand.Name} {ResetCommand.Name}";
 
-    private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED";
+    private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED", Lost = "DPR.LOST";
     private const int FirstWord = 3;
     private const string AsOfForm = $"{AsOf} VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]",
         HistoryForm = $"{History} key [FROM version] [TO version] [BEFORE place] [COUNT n]",
-        ChangedForm = $"{Changed} FROM version TO version [COUNT n]";
+        ChangedForm = $"{Changed} FROM version TO version [COUNT n]",
+        LostForm = $"{Lost} world-line [FROM place] [COUNT n]";
     private const int HistoryDefault = 100, ChangedDefault = 1000, CountMax = 10_000;
 
     public static bool Handle(Client client)
@@ -37,6 +38,7 @@ internal static class PastCommand
             RollCommand.Name => RollCommand.Handle(client, past.Roll),
             History => ReadHistory(client, past),
             Changed => ReadChanged(client, past),
+            Lost => ReadLost(client, past),
             _ => Read(client, past),
         };
     }
@@ -81,6 +83,17 @@ internal static class PastCommand
         }
         var asked = new PastChanges(from, to, (int)(count ?? ChangedDefault), client.UserName, client.Db);
         return Ask(client, () => past.ChangedAsync(asked));
+    }
+
+    private static bool ReadLost(Client client, IPastReads past)
+    {
+        if (client.ArgumentCount < 2 || !client.ArgumentNumber(1, out long line) || line < 1
+            || NumbersOf(client, 2, "FROM", "COUNT") is not [var from, var count] || count is < 1 or > CountMax)
+        {
+            return client.RefuseCommand($"ERR SLOGGER it is {LostForm}, with a count of 1 to 10000");
+        }
+        var asked = new PastLost(line, from ?? 0, (int)(count ?? ChangedDefault), client.UserName);
+        return Ask(client, () => past.LostAsync(asked));
     }
 
     // The numbers behind some words, each at most once and in whatever order; null: it is something else.

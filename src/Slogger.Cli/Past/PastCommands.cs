@@ -50,10 +50,13 @@ internal static class PastCommands
             + "(SYNC). Exit code 1: it was refused, or the program failed, which ends it.",
             RollCommand.RunAsync),
         new(DiffCommand.Name, "show which keys differ between two instants", DiffCommand.Options,
-            ["diff --from 10m", "diff --from 14:03:07.120 --to 14:05:00 --prefix cart: --values --address 127.0.0.1:6380"],
+            ["diff --from 10m", "diff --from 14:03:07.120 --to 14:05:00 --prefix cart: --values --address 127.0.0.1:6380",
+                "diff --lost 3"],
             "A line for each key: + it is new, - it is gone, ~ it has another value, E it has the same value and expires at another time. "
             + "Both instants are the ends of versions that all shards have. The keys that commands named in between are read at both. The "
-            + "user needs the right to run SCAN. For --commit log, with a redis-server that the proxy runs (--redis-server).",
+            + "user needs the right to run SCAN. --lost shows the commands that a recovery took back, at each shard, as long as the log has "
+            + "them; for that the user needs the right to replicate (SYNC). For --commit log, with a redis-server that the proxy runs "
+            + "(--redis-server).",
             DiffCommand.RunAsync),
         new(RetentionCommand.Name, "show how far back the past of a cluster can be read", RetentionCommand.Options,
             ["retention", "retention --address 127.0.0.1:6380 --json"],

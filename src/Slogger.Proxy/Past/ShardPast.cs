@@ -135,6 +135,31 @@ internal sealed class ShardPast : IPastReads
     public Task<byte[]> ChangedAsync(PastChanges asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
         _scan.ChangedAsync(asked, rights, from, to, _ending.Token));
 
+    /// <inheritdoc />
+    public Task<byte[]> LostAsync(PastLost asked) => PastAnswer.OfAsync(async () =>
+    {
+        await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
+        try
+        {
+            // All data is what a replica gets.
+            ReadRights rights = await RightsAsync().ConfigureAwait(false);
+            if (await rights.RefusalAsync(asked.User, ["SYNC"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
+            {
+                return PastAnswer.Error(why);
+            }
+            var line = new WorldLine(asked.WorldLine);
+            if (line > _log.WorldLine) { throw new PastException($"world-line {line} has not begun: this is {_log.WorldLine}"); }
+            LostStretch lost = _log.Lost(line) ?? throw new PastException(
+                $"what world-line {line} took back is not kept: either it is the first, or that part of the log was deleted since",
+                PastProblem.NotKept);
+            return LostEffects.Read(lost, asked, _instants.TimeUsOf, _ending.Token);
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    });
+
     /// <summary>Whether there is a program to show the past with.</summary>
     public bool HasServer => _server is not null;
 
