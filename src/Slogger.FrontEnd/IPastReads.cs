@@ -25,10 +25,10 @@ internal readonly record struct Instant(InstantBy By, long Number);
 /// <param name="Database">The database that is selected.</param>
 /// <param name="Protocol">Of the reply: 2 or 3.</param>
 /// <param name="Words">The command.</param>
-/// <param name="Keys">Its keys.</param>
+/// <param name="Keys">Its keys; null: it may read any.</param>
 /// <param name="IsScript">Whether it is a script.</param>
 internal sealed record PastRead(Instant At, string User, int Database, int Protocol, IReadOnlyList<byte[]> Words,
-    IReadOnlyList<byte[]> Keys, bool IsScript);
+    IReadOnlyList<byte[]>? Keys, bool IsScript);
 
 /// <summary>A question for the history of a key: what named it in some versions.</summary>
 /// <param name="Key">The key.</param>

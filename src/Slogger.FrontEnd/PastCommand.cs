@@ -55,9 +55,9 @@ internal static class PastCommand
         // Which commands the store has is known when a connection to it is.
         if (client.Route(needsDedicated: false) is null) { return false; }
         byte[][] words = [.. Enumerable.Range(FirstWord, client.ArgumentCount - FirstWord).Select(i => client.Argument(i).ToArray())];
-        if (Refusal(client, words, out KeyPlaces places) is { } refusal) { return client.RefuseCommand(refusal); }
-        byte[][] keys = [.. Enumerable.Range(0, places.Total).Select(i => words[places[i]])];
-        if (client.Loop.Slots is not null && client.Slots.IsServed(keys) is { } done) { return done; }
+        if (Refusal(client, words, out KeyPlaces? places) is { } refusal) { return client.RefuseCommand(refusal); }
+        byte[][]? keys = places is { } named ? [.. Enumerable.Range(0, named.Total).Select(i => words[named[i]])] : null;
+        if (keys is not null && client.Loop.Slots is not null && client.Slots.IsServed(keys) is { } done) { return done; }
         var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys, Ascii.EqualsIgnoreCase(words[0], "EVAL_RO"));
         return Ask(client, () => past.ReadAsync(read));
     }
@@ -123,22 +123,22 @@ internal static class PastCommand
             : client.ArgumentIs(index, "AGO"u8) ? new(InstantBy.Ago, number) : null;
     }
 
-    // Why a command cannot be answered from the keys that it names alone; else where these are among its words.
-    private static string? Refusal(Client client, byte[][] words, out KeyPlaces places)
+    // Why a command cannot be answered; else where its keys are among its words, if it reads no others.
+    private static string? Refusal(Client client, byte[][] words, out KeyPlaces? named)
     {
         string name = Encoding.Latin1.GetString(words[0]).ReplaceLineEndings(" ").ToUpperInvariant();
         KeyFinder finder = client.Loop.Slots?.Keys ?? client.Loop.Catalog.Keys;
-        bool isFound = finder.TryFind(client.Request, CollectionsMarshal.AsSpan(client.Loop.Arguments)[FirstWord..], out places,
-            out DataUse use);
+        bool isFound = finder.TryFind(client.Request, CollectionsMarshal.AsSpan(client.Loop.Arguments)[FirstWord..],
+            out KeyPlaces places, out DataUse use);
         bool Has(string option, int before) => words.Take(before).Any(w => Ascii.EqualsIgnoreCase(w, option));
+        bool areAll = isFound && places.Total > 0 && name != "FCALL_RO"
+            && !(name == "SORT_RO" && (Has("BY", words.Length) || Has("GET", words.Length)));
+        named = areAll ? places : null;
         return finder.Count == 0 ? "ERR SLOGGER the store has not said yet which commands it has: try again"
             : !finder.Knows(words[0]) ? $"ERR SLOGGER the store has no command '{name}'"
             : use != DataUse.Reads ? $"READONLY SLOGGER '{name}' may change data, or is not about data: the past is only read"
-            : !isFound || places.Total == 0 ? $"ERR SLOGGER '{name}' names no key here: the past is read by keys that are named"
-            : name is "EVALSHA_RO" or "FCALL_RO" ? $"ERR SLOGGER '{name}' runs what was loaded before: the past is read by EVAL_RO"
-            : (name == "SORT_RO" && (Has("BY", words.Length) || Has("GET", words.Length)))
-            ? $"ERR SLOGGER '{name}' may read keys that it does not name: the past is read by keys that are named"
-            : name == "XREAD" && Has("BLOCK", before: places[0]) ? "ERR SLOGGER nothing can be waited for in the past" : null;
+            : name == "EVALSHA_RO" ? $"ERR SLOGGER '{name}' runs what was loaded before: the past is read by EVAL_RO"
+            : areAll && name == "XREAD" && Has("BLOCK", before: places[0]) ? "ERR SLOGGER nothing can be waited for in the past" : null;
     }
 
     /// <summary>Asks for an answer in the background, and replies with it.</summary>

@@ -131,6 +131,17 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         return point;
     }
 
+    /// <summary>As <see cref="Hold"/>, and no state of an earlier version.</summary>
+    /// <exception cref="PastException">It is not kept.</exception>
+    /// <exception cref="LogException">It cannot be read.</exception>
+    public PastPoint HoldExactly(VersionNumber version)
+    {
+        PastPoint point = Hold(version);
+        // Since the version was found it may have been reduced to an earlier one.
+        return point.ReducedBytes is null || point.End.Version == version ? point
+            : throw NotKept($"version {version} is not kept any more: the last before it that is, is {point.End.Version}");
+    }
+
     /// <summary>As <see cref="Hold"/>, where the log has each command that follows.</summary>
     /// <exception cref="PastException">It is not kept so.</exception>
     public Boundary HoldDetail(VersionNumber version)

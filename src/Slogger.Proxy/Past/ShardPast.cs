@@ -95,6 +95,7 @@ internal sealed class ShardPast : IPastReads
         VersionNumber version = await _instants.CommittedAsync(read.At, _ending.Token).ConfigureAwait(false);
         // A time is that of the last version at or before it that is kept.
         if (read.At.By != InstantBy.Version) { version = _instants.Hold(version).End.Version; }
+        if (read.Keys is not { } named) { return await _roll.ReadAsync(read, version).ConfigureAwait(false); }
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {
@@ -111,14 +112,14 @@ internal sealed class ShardPast : IPastReads
             if (read.IsScript)
             {
                 // What it may run does not say by which right it may have the keys.
-                StoreKey[] keys = [.. read.Keys.Select(k => new StoreKey(read.Database, k))];
+                StoreKey[] keys = [.. named.Select(k => new StoreKey(read.Database, k))];
                 if ((await rights.UnreadableAsync(read.User, keys, _ending.Token).ConfigureAwait(false)).Count > 0)
                 {
                     return PastAnswer.Error($"NOPERM a script of the past needs the right to DUMP its keys, and {read.User} may not");
                 }
                 scriptRules = await rights.CommandRulesAsync(read.User, _ending.Token).ConfigureAwait(false);
             }
-            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, scriptRules, _ending.Token)
+            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, named, scriptRules, _ending.Token)
                 .ConfigureAwait(false);
         }
         finally
@@ -314,13 +315,7 @@ internal sealed class ShardPast : IPastReads
     private PastState StateAt(VersionNumber version, string directory)
     {
         Volatile.Write(ref _lastUsed, Environment.TickCount64);
-        PastPoint point = _instants.Hold(version);
-        // Since the version was found it may have been reduced to an earlier one: that is another state.
-        if (point.ReducedBytes is not null && point.End.Version != version)
-        {
-            throw new PastException($"version {version} is not kept any more: the last before it that is, is {point.End.Version}",
-                PastProblem.NotKept);
-        }
+        PastPoint point = _instants.HoldExactly(version);
         if (_base is not { } known || !known.IsOf(_log, point))
         {
             _base?.Dispose();
