@@ -57,7 +57,9 @@ internal static class PastCommand
         byte[][] words = [.. Enumerable.Range(FirstWord, client.ArgumentCount - FirstWord).Select(i => client.Argument(i).ToArray())];
         if (Refusal(client, words, out KeyPlaces? places) is { } refusal) { return client.RefuseCommand(refusal); }
         byte[][]? keys = places is { } named ? [.. Enumerable.Range(0, named.Total).Select(i => words[named[i]])] : null;
-        if (keys is not null && client.Loop.Slots is not null && client.Slots.IsServed(keys) is { } done) { return done; }
+        // Which shard had it then is for who knows the moves to say.
+        bool isPossible = keys is null || client.Loop.Slots is null || client.Slots.AreOfOneSlot(keys);
+        if (!isPossible) { return client.RefuseCommand(client.Slots.CrossSlot); }
         var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys, Ascii.EqualsIgnoreCase(words[0], "EVAL_RO"));
         return Ask(client, () => past.ReadAsync(read));
     }

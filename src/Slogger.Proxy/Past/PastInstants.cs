@@ -36,8 +36,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
     public required Func<long> NowUs { get; init; }
 
-    /// <summary>Who owns which slots; null: a shard alone has all keys.</summary>
-    public required Func<OwnershipTable?> Owners { get; init; }
+    /// <summary>Who had which slots.</summary>
+    public required PastOwners Owners { get; init; }
 
     /// <summary>The oldest version that is promised to be kept; null: none is.</summary>
     public VersionNumber? Promised => ClosedBefore(options.Retention);
@@ -69,7 +69,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public IEnumerable<(string Name, long Value)> Status()
     {
         PastReach? reach = _window.Last;
-        VersionNumber shown = reach is { } oldest ? VersionNumber.Max(oldest.From, Settled) : VersionNumber.Zero;
+        VersionNumber shown = reach is { } oldest ? VersionNumber.Max(oldest.From, KnownFrom) : VersionNumber.Zero;
         yield return ("past_from_version", shown.Number);
         yield return ("past_from_unix_ms", reach is null ? 0 : TimeUsOf(shown) / 1000);
         yield return ("retention_s", (long)options.Retention.TotalSeconds);
@@ -86,10 +86,6 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="PastException">It is none, or not committed within 10 s.</exception>
     public async Task<VersionNumber> CommittedAsync(Instant at, CancellationToken stop)
     {
-        if (Owners() is { Moves.Length: > 0 })
-        {
-            throw new PastException("slots move in this cluster: the past can be read when they have moved (slogger move --list)");
-        }
         long nowUs = NowUs();
         VersionNumber wanted = at.By switch
         {
@@ -123,10 +119,10 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="LogException">It cannot be read.</exception>
     public PastPoint Hold(VersionNumber version)
     {
-        RequireSettled(version);
+        RequireKnown(version);
         PastPoint point = InDetail(version) ?? Reduced(version) ?? throw NotKept(
             $"version {version} is not kept: {WhatIsKept(version)}");
-        if (point.ReducedBytes is not null) { RequireSettled(point.End.Version); }
+        if (point.ReducedBytes is not null) { RequireKnown(point.End.Version); }
         Renew(point.Base.Offset);
         return point;
     }
@@ -178,13 +174,29 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     }
 
     // Before, keys were at other shards, too.
-    private VersionNumber Settled => Owners()?.Settled ?? VersionNumber.Zero;
+    private VersionNumber Settled => Owners.Table?.Settled ?? VersionNumber.Zero;
 
-    private void RequireSettled(VersionNumber version)
+    private VersionNumber KnownFrom => Owners.Table?.KnownFrom ?? VersionNumber.Zero;
+
+    private void RequireKnown(VersionNumber version)
     {
-        if (version >= Settled) { return; }
+        if (version >= KnownFrom) { return; }
         throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept: slots have moved since, and which "
-            + $"shard had a key then is not recorded. The past goes back to version {Settled}, of {TimeOf(Settled)}"));
+            + $"shard had a key then is not recorded. The past goes back to version {KnownFrom}, of {TimeOf(KnownFrom)}"));
+    }
+
+    /// <summary>Sees to it that this shard has all that it had at the end of a version, and no more: no slots have moved since.</summary>
+    /// <exception cref="PastException">They have; the text says since when.</exception>
+    public void RequireSettled(VersionNumber version)
+    {
+        if (Owners.Table is { Moves.Length: > 0 })
+        {
+            throw new PastException("slots move in this cluster: till they have moved (slogger move --list) only values of keys that are "
+                + "named are shown");
+        }
+        if (version >= Settled) { return; }
+        throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept as a whole: slots have moved since. "
+            + $"Values of keys that are named are shown; all else goes back to version {Settled}, of {TimeOf(Settled)}"));
     }
 
     private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero ? null

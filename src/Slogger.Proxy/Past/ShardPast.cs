@@ -69,6 +69,9 @@ internal sealed class ShardPast : IPastReads
     /// <summary>The live store, which knows who may read what.</summary>
     public required Func<RedisEndpoint> Live { get; init; }
 
+    /// <summary>The world-line of a version.</summary>
+    public required Func<VersionNumber, WorldLine> LineOf { get; init; }
+
     /// <summary>The offset from which snapshots, and what rolls, need the log; <see cref="long.MaxValue"/>: there is none.</summary>
     public long HeldFrom => Math.Min(_snapshots.HeldFrom, _roll.HeldFrom);
 
@@ -84,7 +87,13 @@ internal sealed class ShardPast : IPastReads
     /// <inheritdoc />
     public Task<byte[]> FindAsync(Instant at) => PastAnswer.OfAsync(async () =>
     {
-        Boundary end = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false)).End;
+        VersionNumber version = await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false);
+        if (!await _instants.Owners.HadAnyAsync(version, _ending.Token).ConfigureAwait(false))
+        {
+            // It has nothing to show of it, whatever others have.
+            return RespText.Integers(LineOf(version).Number, version.Number, _instants.TimeUsOf(version));
+        }
+        Boundary end = _instants.Hold(version).End;
         return RespText.Integers(end.WorldLine.Number, end.Version.Number, _instants.TimeUsOf(end.Version));
     });
 
@@ -93,8 +102,19 @@ internal sealed class ShardPast : IPastReads
     {
         if (_server is null) { throw PastAnswer.NoServer(); }
         VersionNumber version = await _instants.CommittedAsync(read.At, _ending.Token).ConfigureAwait(false);
+        if (read.Keys is [var key, ..]
+            && await _instants.Owners.ElsewhereAsync(key, version, _ending.Token).ConfigureAwait(false) is { } elsewhere)
+        {
+            return PastAnswer.Error(elsewhere);
+        }
         // A time is that of the last version at or before it that is kept.
         if (read.At.By != InstantBy.Version) { version = _instants.Hold(version).End.Version; }
+        else if (read.Keys is [var first, ..] && !_instants.Owners.Has(first) && _instants.Hold(version).End.Version != version)
+        {
+            // Who asks has made sure of it at those only that have slots now.
+            throw new PastException($"this shard, which had the key then, has not closed version {version} by itself: it has closed "
+                + $"{_instants.Hold(version).End.Version}", PastProblem.NotClosed);
+        }
         if (read.Keys is not { } named) { return await _roll.ReadAsync(read, version).ConfigureAwait(false); }
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try

@@ -1,6 +1,6 @@
-// The whole data of a shard at one version after the other, for scripts that read; or at one version, for commands that may read any key. A
-// redis-server beside the shard's own loads the checkpoint below the first, and goes forward by the log. The live store is asked for nothing
-// but who may.
+// The whole data of a shard at one version after the other, for scripts that read; or at one version, for commands that may read any key.
+// A redis-server beside the shard's own loads the checkpoint below the first, and goes forward by the log. The live store is asked for
+// nothing but who may.
 //
 // There is one at a time, so that the machine needs memory for one more copy of the data. It does something only when it is asked, for a
 // second at most; after a minute of silence it ends.
@@ -89,6 +89,7 @@ internal sealed class ShardRoll : IPastRoll
             if (!isFirst) { throw new PastException("nobody went on with this scan for a minute, or at another version: begin it anew"); }
             if (_rolling is { IsOfOneVersion: true }) { await CloseAsync().ConfigureAwait(false); }
             await FreeAsync().ConfigureAwait(false);
+            _instants.RequireSettled(version);
             PastPoint point = _instants.HoldExactly(version);
             RollingSources sources = new(_checkpoints.PathOf(point.Base), point.Base.Offset, point.OpenHistory(_log, _checkpoints),
                 point.Target);

@@ -75,6 +75,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
             }
         }
         PastPoint point = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
+        _instants.RequireSettled(point.End.Version);
         string name = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
         var job = new Job(point, Path.Combine(_files, $"{name}.rdb"), _ending.Token);
         lock (_gate)

@@ -141,7 +141,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Committed = () => RecordedCut,
             Grid = () => Seat.Grid,
             NowUs = () => Now().Microseconds,
-            Owners = () => Moves.Watch?.Table,
+            Owners = new(_options.Shard, () => Moves.Watch, () => Seat.Partitions),
         };
         _reset = new(this, _instants, _report)
         {
@@ -156,7 +156,13 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
                 return _indexes.IsReady;
             },
         };
-        _past = new(_options, _log, _checkpoints, _instants) { Live = () => _fence.Endpoint, Reset = _reset };
+        _past = new(_options, _log, _checkpoints, _instants)
+        {
+            Live = () => _fence.Endpoint,
+            Reset = _reset,
+            LineOf = version => Recovery.Lines.Where(l => l.BranchOf(_options.Shard) < version).Select(l => l.WorldLine)
+                .DefaultIfEmpty(Core.WorldLines.WorldLine.First).Max(),
+        };
         if (_options.RetentionDetail > TimeSpan.Zero)
         {
             _reducer = new(_log, _checkpoints, () => _instants.VersionsOfStep, _report, $"shard {_options.Shard}");
