@@ -277,7 +277,7 @@ public sealed partial class VersionLog
         }
         return origin == head.Origin && offset >= head.Origin.Offset
             && head.Lines.Any(l => l.Reign == reign && l.WorldLine == worldLine)
-            && head.Branches.All(b => b.Line <= new LogLine(reign, worldLine) || offset <= b.Offset);
+            && LogBranch.Keep(head.Branches, new LogLine(reign, worldLine), offset);
     }
 
     private static LogBranch[] With(IReadOnlyList<LogBranch> branches, in LogBranch next) =>

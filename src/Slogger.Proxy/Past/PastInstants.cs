@@ -2,6 +2,7 @@
 using System.Globalization;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
+using Slogger.Core.Retention;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -47,10 +48,16 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     /// <summary>Of so many versions one is kept behind that: a power of two, as strides are.</summary>
     public long VersionsOfStep =>
-        1L << (int)Math.Log2(Math.Max(1, options.RetentionStep.Ticks / TimeSpan.TicksPerMicrosecond / Grid().IntervalUsAt(NowUs())));
+        StretchWindows.GroupOf(options.RetentionStep.Ticks / TimeSpan.TicksPerMicrosecond, Grid().IntervalUsAt(NowUs()));
 
     /// <summary>The offset from which the log is needed here; <see cref="long.MaxValue"/>: nobody looks.</summary>
-    public long HeldFrom => _holds.Lowest(Environment.TickCount64);
+    public long HeldFrom
+    {
+        get
+        {
+            lock (_holds) { return _holds.Lowest(Environment.TickCount64); }
+        }
+    }
 
     /// <summary>Finds out how far back the past goes now, for <see cref="Status"/>. The control task.</summary>
     public void Keep()
@@ -97,10 +104,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         };
         long waitsUntil = Environment.TickCount64 + (long)CommitMax.TotalMilliseconds;
         bool isNow = at is { By: InstantBy.Ago, Number: 0 };
-        VersionNumber committed;
-        // What is acknowledged in a version that was not closed by itself is in the next one that was.
-        while ((committed = Committed().Version) < wanted
-            || (isNow && (committed = log.BoundaryAtOrBelow(committed)?.Version ?? VersionNumber.Zero) < wanted))
+        VersionNumber? committed;
+        while ((committed = PastInstant.Committed(wanted, isNow, Committed().Version,
+            cut => log.BoundaryAtOrBelow(cut)?.Version ?? VersionNumber.Zero)) is null)
         {
             if (Environment.TickCount64 > waitsUntil)
             {
@@ -110,7 +116,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             }
             await Task.Delay(CommitPause, stop).ConfigureAwait(false);
         }
-        return isNow ? committed : wanted;
+        return committed.Value;
     }
 
     /// <summary>Where a version ends, or the last before it that was closed by itself, or that is kept; and from what it can be made. All
@@ -154,7 +160,10 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     }
 
     /// <summary>The log from an offset on, and a checkpoint below, stay for another minute.</summary>
-    public void Renew(long offset) => _holds.Renew(offset, Environment.TickCount64);
+    public void Renew(long offset)
+    {
+        lock (_holds) { _holds.Renew(offset, Environment.TickCount64); }
+    }
 
     /// <summary>From where on all commands are kept, without a gap: the end of a version, or the beginning of the history.</summary>
     /// <exception cref="PastException">Nothing is kept yet.</exception>
@@ -180,7 +189,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     private void RequireKnown(VersionNumber version)
     {
-        if (version >= KnownFrom) { return; }
+        if (PastInstant.IsSettled(version, KnownFrom)) { return; }
         throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept: slots have moved since, and which "
             + $"shard had a key then is not recorded. The past goes back to version {KnownFrom}, of {TimeOf(KnownFrom)}"));
     }
@@ -194,13 +203,13 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             throw new PastException("slots move in this cluster: till they have moved (slogger move --list) only values of keys that are "
                 + "named are shown");
         }
-        if (version >= Settled) { return; }
+        if (PastInstant.IsSettled(version, Settled)) { return; }
         throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept as a whole: slots have moved since. "
             + $"Values of keys that are named are shown; all else goes back to version {Settled}, of {TimeOf(Settled)}"));
     }
 
     private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero ? null
-        : Grid().VersionAt(NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond)).Previous;
+        : PastInstant.ClosedAt(Grid(), NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond));
 
     private PastPoint? InDetail(VersionNumber version) =>
         log.BoundaryAtOrBelow(version) is { } end && checkpoints.Latest(log, end.Offset) is { } checkpoint
@@ -209,16 +218,13 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     // Below what is kept in detail: the last window at or below the version.
     private PastPoint? Reduced(VersionNumber version)
     {
-        if (_window.Find() is not { } reach || version < reach.From || version >= reach.Detail) { return null; }
-        foreach (Tile tile in checkpoints.Tiles(log).Reverse())
-        {
-            if (tile.Reduced is not { } stretch || stretch.First > version) { continue; }
-            // Writes that no log has lie between.
-            if (stretch.EndsAtGap && stretch.Last < version) { return null; }
-            ReducedFileWindow window = WindowsOf(tile.Base, stretch).Last(w => w.End.Version <= version);
-            return new(window.End with { Version = VersionNumber.Min(version, window.Through) }, tile.Base, window.DataEnd);
-        }
-        return null;
+        if (_window.Find() is not { } reach) { return null; }
+        IReadOnlyList<Tile> tiles = checkpoints.Tiles(log);
+        if (PastTiles.ReducedAt(reach, [.. tiles.Select(PastWindow.SpanOf)], version) is not { } at) { return null; }
+        IReadOnlyList<ReducedFileWindow> windows = WindowsOf(tiles[at].Base, tiles[at].Reduced!);
+        (int place, VersionNumber served) =
+            PastTiles.WindowAt(windows.Count, i => new(windows[i].End.Version, windows[i].Through), version);
+        return new(windows[place].End with { Version = served }, tiles[at].Base, windows[place].DataEnd);
     }
 
     private IReadOnlyList<ReducedFileWindow> WindowsOf(Checkpoint checkpoint, ReducedStretch stretch)
@@ -237,7 +243,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             throw new PastException($"{TextOf(timeUs)} is in the future: by the cluster's clock it is {TextOf(nowUs)}",
                 PastProblem.NotClosed);
         }
-        VersionNumber closed = grid.VersionAt(timeUs).Previous;
+        VersionNumber closed = PastInstant.ClosedAt(grid, timeUs);
         return closed >= grid.Stretches[0].FirstVersion ? closed
             : throw NotKept($"{TextOf(timeUs)} is before the cluster began: that was {TextOf(grid.Stretches[0].StartUs)}");
     }

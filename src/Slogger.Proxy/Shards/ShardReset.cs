@@ -276,12 +276,10 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
     // If nobody has said so, another shard may have written: what clients did here before that one ends would be lost with it.
     private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(Job job, bool isForgotten = false)
     {
-        bool mayBeWritten = isForgotten && shard.Seat.HasPeers;
         DurableClaim? written = null;
         lock (shard.Versions.Lock)
         {
-            ResetPhase phase = shard.Reset.Phase;
-            if (phase == ResetPhase.None || (phase == ResetPhase.Holds && !mayBeWritten)) { shard.Reset.End(); }
+            if (!shard.Reset.EndsWithWorldLine(isForgotten && shard.Seat.HasPeers)) { shard.Reset.End(); }
             else
             {
                 written = shard.Versions.ClaimOf(shard.Versions.Machine!.Durable);

@@ -8,6 +8,7 @@
 using System.Buffers.Text;
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Retention;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rollback;
 
@@ -189,7 +190,7 @@ public sealed class Lens : IAsyncDisposable
             if (reply.AsSpan().StartsWith("-OOM"u8)) { return false; }
             throw new PastException($"the keys cannot be put as they were: Redis answered {Encoding.UTF8.GetString(reply).TrimEnd()}");
         }
-        StoreKey[] expired = [.. ordered.Where((_, i) => ExpiryIn(replies[places[i]]) is { } time && time <= state.TimeMs)];
+        StoreKey[] expired = [.. ordered.Where((_, i) => ExpiryIn(replies[places[i]]) is { } time && PastInstant.HasExpired(time, state.TimeMs))];
         if (expired.Length > 0)
         {
             batch.Clear();
