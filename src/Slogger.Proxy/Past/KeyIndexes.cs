@@ -4,6 +4,7 @@
 using Slogger.Log;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
 using Slogger.Replication.Following;
@@ -142,7 +143,9 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
                 using var history = new LogHistory(log);
                 (long before, int database) = segment.Before!.Value;
                 if (!maker.Read(history, before, database, segment.Start, segment.End, log.DurableOffset, _ending.Token)) { return false; }
+                FailPoint.Pass(FailPoint.KeyIndexRead);
                 maker.Write(segment.IndexPath, mark);
+                FailPoint.Pass(FailPoint.KeyIndexWritten);
                 // It goes with its segment, which may have gone meanwhile.
                 if (!log.HasSegment(segment.Sequence)) { File.Delete(segment.IndexPath); }
             }

@@ -36,7 +36,7 @@ internal sealed class PastBase : IDisposable
     /// <param name="checkpoints">Its checkpoints.</param>
     /// <param name="keys">The indexes of its segments; null: there are none.</param>
     /// <param name="point">What is wanted: its checkpoint is begun with.</param>
-    /// <param name="indexFile">Where the checkpoint's index goes.</param>
+    /// <param name="indexFile">Where the checkpoint's index goes, if there is none beside it.</param>
     /// <param name="commandsMax">How many commands on top of it are indexed that no index has: 8 bytes each.</param>
     /// <param name="stop">Gives up.</param>
     public static PastBase Make(VersionLog log, CheckpointStore checkpoints, KeyIndexes? keys, PastPoint point, string indexFile,
@@ -44,7 +44,8 @@ internal sealed class PastBase : IDisposable
     {
         Checkpoint checkpoint = point.Base;
         string rdb = checkpoints.PathOf(checkpoint);
-        CheckpointIndex? index = CheckpointIndex.Open(rdb, indexFile, checkpoint.Checksum);
+        CheckpointIndex? index = CheckpointIndex.Open(rdb, checkpoints.IndexPathOf(checkpoint), checkpoint.Checksum)
+            ?? CheckpointIndex.Open(rdb, indexFile, checkpoint.Checksum);
         if (index is null)
         {
             CheckpointIndex.Build(rdb, indexFile, checkpoint.Checksum, stop);

@@ -113,6 +113,8 @@ internal sealed class PastScan(VersionLog log, KeyIndexes? keys, Action<long> ho
         foreach (EffectStretch stretch in stretches)
         {
             using KeyIndex? index = stretch.Index;
+            // An index may go further.
+            if (stretch.From >= to.Offset) { break; }
             long end = Math.Min(stretch.To, to.Offset);
             hold(from.Offset);
             var reader = new EffectReader(history, stretch.From, end, stretch.Database);

@@ -164,7 +164,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             _reducer = new(_log, _checkpoints, () => _instants.VersionsOfStep, _report, $"shard {_options.Shard}");
         }
         _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, _dumps);
-        _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
+        _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString(),
+            keepsOlder: _options.Retention > TimeSpan.Zero);
         return _log.LastBoundary?.Time;
     }
 
