@@ -42,6 +42,7 @@ internal sealed class ShardPast : IPastReads
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
     private readonly PastInstants _instants;
+    private readonly KeyIndexes? _keys;
     private readonly ShardSnapshots _snapshots;
     private readonly ShardRoll _roll;
     private readonly RedisSupervisorOptions? _server;
@@ -57,10 +58,16 @@ internal sealed class ShardPast : IPastReads
     private long _lastUsed;
     private bool _isEnded;
 
-    public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants)
+    /// <summary>Opens nothing yet.</summary>
+    /// <param name="options">The process's options.</param>
+    /// <param name="log">The log.</param>
+    /// <param name="checkpoints">Its checkpoints.</param>
+    /// <param name="instants">Its instants.</param>
+    /// <param name="keys">The indexes of its segments; null: there are none.</param>
+    public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants, KeyIndexes? keys)
     {
-        (_log, _checkpoints, _instants) = (log, checkpoints, instants);
-        _scan = new(log, instants.Renew);
+        (_log, _checkpoints, _instants, _keys) = (log, checkpoints, instants, keys);
+        _scan = new(log, keys, instants.Renew);
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
         _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!() };
         _roll = new(options, log, checkpoints, instants) { Live = () => Live!() };
@@ -340,7 +347,7 @@ internal sealed class ShardPast : IPastReads
         {
             _base?.Dispose();
             _base = null;
-            _base = PastBase.Make(_log, _checkpoints, point, Path.Combine(directory, IndexFile), CommandsMax, _ending.Token);
+            _base = PastBase.Make(_log, _checkpoints, _keys, point, Path.Combine(directory, IndexFile), CommandsMax, _ending.Token);
         }
         return _base.At(point.Target, _instants.TimeUsOf(point.End.Version) / 1000);
     }

@@ -228,7 +228,6 @@ internal sealed class ShardSnapshots : IPastSnapshots
         var how = new RestoreOptions
         {
             Feed = FeedAddress.For(server.Endpoint),
-            SwapDatabases = false,
             Progress = job,
             // A master would drop what has expired since.
             BeforePromotion = (loaded, stop) => SaveAsync(loaded, job, stop),

@@ -46,6 +46,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private UnloggedChanges _unlogged = null!;
     private PastInstants? _instants;
     private PastReducer? _reducer;
+    private KeyIndexes? _keyIndexes;
     private ShardPast? _past;
     private ShardReset? _reset;
     private readonly IFileLayer _files = SystemFileLayer.Instance;
@@ -156,7 +157,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
                 return _indexes.IsReady;
             },
         };
-        _past = new(_options, _log, _checkpoints, _instants)
+        if (_options.Retention > TimeSpan.Zero) { _keyIndexes = new(_log, _report, $"shard {_options.Shard}"); }
+        _past = new(_options, _log, _checkpoints, _instants, _keyIndexes)
         {
             Live = () => _fence.Endpoint,
             Reset = _reset,
@@ -168,7 +170,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             _reducer = new(_log, _checkpoints, () => _instants.VersionsOfStep, _report, $"shard {_options.Shard}");
         }
         _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, _dumps);
-        _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
+        _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString(),
+            keepsOlder: _options.Retention > TimeSpan.Zero);
         return _log.LastBoundary?.Time;
     }
 
@@ -183,6 +186,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _instants?.Keep();
         _past?.Keep();
         _reset?.Keep();
+        _keyIndexes?.Keep();
         KeepDetail();
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_isShippingDue) { BeginShipping(); }
@@ -375,6 +379,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         if (_reset is { } reset) { await reset.StopAsync().ConfigureAwait(false); }
         if (_past is { } past) { await past.EndAsync().ConfigureAwait(false); }
         _reducer?.Dispose();
+        _keyIndexes?.Dispose();
         _link?.Dispose();
         await EndShippingAsync().ConfigureAwait(false);
         if (_lead is { } lead) { await lead.EndAsync().ConfigureAwait(false); }
