@@ -240,7 +240,7 @@ public sealed class BackupPastTests
     }
 
     // Of all shards together: Redis's digest is the exclusive or of its keys' digests, and of one for database 0.
-    private static async Task<string> DigestAsync(Workspace workspace, string directory, int shards)
+    internal static async Task<string> DigestAsync(Workspace workspace, string directory, int shards)
     {
         byte[] all = new byte[20], ofDatabase = SHA1.HashData(SHA1.HashData(new byte[4]));
         for (int shard = 0; shard < shards; shard++)
