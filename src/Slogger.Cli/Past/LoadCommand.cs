@@ -34,8 +34,8 @@ internal static class LoadCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("from", What, "DIR", "The snapshot: the directory with manifest.json. Those that it rests on are where they were, or beside it.",
-            "none", ""),
+        new("from", What, "DIR", "The snapshot: the directory with manifest.json. Those that it rests on are where they were, or beside "
+            + "it.", "none", ""),
         new("expiries", What, "as-of|shift|none", "When keys expire. as-of: when they were to; those whose time is over are left out. "
             + "shift: each lives as long as it had left. none: never.", AsOf, ""),
         .. PastArguments.Access,

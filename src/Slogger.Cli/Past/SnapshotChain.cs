@@ -1,4 +1,4 @@
-// A snapshot, and those that it rests on: a snapshot of what differs (slogger snapshot --from) names the one before, and the checksum of its
+// A snapshot, and those that it rests on: one of what differs (slogger snapshot --from) names the one before, and the checksum of its
 // manifest. The last of them has all keys.
 using System.Security.Cryptography;
 using System.Text;
@@ -93,8 +93,8 @@ internal sealed class SnapshotChain
             other = directory;
         }
         throw new IOException(other is not null
-            ? $"{above} rests on {name}, of version {previous.Version}, and {other} is another snapshot: its {SnapshotManifest.FileName} has "
-                + "another checksum"
+            ? $"{above} rests on {name}, of version {previous.Version}, and {other} is another snapshot: its "
+                + $"{SnapshotManifest.FileName} has another checksum"
             : $"{above} rests on {name}, of version {previous.Version}, which is neither at {previous.Directory} nor beside it");
     }
 
@@ -118,8 +118,8 @@ internal sealed class SnapshotChain
         if (first < 0 && kind == '*') { return null; }
         int number = 0, digits = 0, next;
         while ((next = file.ReadByte()) is >= '0' and <= '9' && digits++ < 9) { number = (number * 10) + next - '0'; }
-        return first == kind && digits > 0 && next == '\r' && file.ReadByte() == '\n' && number > 0 | kind == '$' ? number
-            : throw NoRemovals(path);
+        bool isHeader = first == kind && digits > 0 && next == '\r' && file.ReadByte() == '\n';
+        return isHeader && (number > 0 || kind == '$') ? number : throw NoRemovals(path);
     }
 
     private static IOException Damaged(SnapshotLayer layer, string file) =>

@@ -23,7 +23,7 @@ internal static class SnapshotCommand
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new("to", What, "DIR", "Where it goes: a directory CLUSTER-VERSION is made in it.", "none", ""),
-        new("from", What, "DIR", "Rest on this snapshot: take only the keys that differ from it. It may be of an earlier or a later instant.",
+        new("from", What, "SNAPSHOT", "Rest on this snapshot, of an earlier or a later instant: take only the keys that differ from it.",
             "none: all keys", ""),
         new("parallel", What, "N", "How many shards make their files at a time. Each needs memory for one more copy of its data.", "2", ""),
         .. PastArguments.Instant,
@@ -96,6 +96,7 @@ internal static class SnapshotCommand
                 while (!await turns.WaitAsync(HeldFor, failed.Token).ConfigureAwait(false))
                 {
                     await part.HoldAsync(at.Version).ConfigureAwait(false);
+                    if (previous is not null) { await part.HoldAsync(previous.Manifest.Version).ConfigureAwait(false); }
                 }
                 try
                 {
@@ -185,8 +186,8 @@ internal static class SnapshotCommand
                 }
                 ProxyReply state = await ReadyAsync(name, since, failed).ConfigureAwait(false);
                 long bytes = state.Items[3].Number;
-                string own = string.Create(CultureInfo.InvariantCulture, $"shard-{shard}"), file = own + (since is null ? ".rdb" : ".delta.rdb");
-                string path = Path.Combine(directory, file);
+                string own = string.Create(CultureInfo.InvariantCulture, $"shard-{shard}");
+                string file = own + (since is null ? ".rdb" : ".delta.rdb"), path = Path.Combine(directory, file);
                 await FetchAsync("READ", name, path, bytes, failed).ConfigureAwait(false);
                 if (RdbFile.Verify(path) != RdbIntegrity.Good)
                 {

@@ -42,8 +42,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>Who owns which slots; null: a shard alone has all keys.</summary>
     public required Func<OwnershipTable?> Owners { get; init; }
 
-    private VersionGrid KnownGrid => Grid() ?? throw new PastException("whom this shard follows has not said yet how its versions lie in time: "
-        + "let it be reached once, with a proxy of this release");
+    private VersionGrid KnownGrid => Grid() ?? throw new PastException("whom this shard follows has not said yet how its versions lie in "
+        + "time: let it be reached once, with a proxy of this release");
 
     /// <summary>The oldest version that is promised to be kept; null: none is.</summary>
     public VersionNumber? Promised => ClosedBefore(options.Retention);

@@ -84,6 +84,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         PastPoint? other = null;
         if (since is { } version)
         {
+            await _instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
             // Each command between the two is wanted.
             foreach (VersionNumber end in (VersionNumber[])[new(version), point.End.Version]) { _instants.HoldDetail(end); }
             other = _instants.Hold(new(version));

@@ -28,7 +28,7 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to)
 
     private static readonly byte[] s_delete = "DEL"u8.ToArray(), s_select = "SELECT"u8.ToArray();
 
-    private long _looked;
+    private long _looked, _all;
     private int _database;
 
     /// <summary>How many keys have another value; and how many are not there any more.</summary>
@@ -39,8 +39,6 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to)
 
     /// <summary>How often a key has been looked at, and how often that is to be done in all. Any thread.</summary>
     public (long Done, long All) Progress => (Volatile.Read(ref _looked), Volatile.Read(ref _all));
-
-    private long _all;
 
     /// <summary>Writes them.</summary>
     /// <param name="values">The values: an RDB file.</param>
@@ -71,7 +69,10 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to)
                 {
                     if (wasThere || goesBack) { Remove(batch, key.Key); }
                 }
-                else if (!wasThere || known != HashOf(key)) { writer.Add(key.Key.Database, key.Key.Name, key.IsString, key.Value, key.ExpiresAtMs); }
+                else if (!wasThere || known != HashOf(key))
+                {
+                    writer.Add(key.Key.Database, key.Key.Name, key.IsString, key.Value, key.ExpiresAtMs);
+                }
             }
             if (batch.Bytes >= RemovedAtOnce) { Write(batch, ofRemovals); }
             Volatile.Write(ref _looked, _looked + some.Count);

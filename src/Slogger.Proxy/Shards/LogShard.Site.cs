@@ -92,7 +92,10 @@ internal sealed partial class LogShard : IShippingShard
             (VersionGrid? told, VersionGrid own) = (_followedGrid.Grid, Seat.Grid);
             if (IsFollowing) { return told ?? (Cohort is null ? null : own); }
             if (told is null || Cohort is not null) { return own; }
-            if (_pastGrid is not { } known || known.Told != told || known.Own != own) { _pastGrid = known = new(told, own, own.Behind(told)); }
+            if (_pastGrid is not { } known || known.Told != told || known.Own != own)
+            {
+                _pastGrid = known = new(told, own, own.Behind(told));
+            }
             return known.Whole;
         }
     }

@@ -46,8 +46,8 @@ internal sealed class GrpcShipConnector(GrpcChannel channel, string target, Ship
 
     public void Dispose() => channel.Dispose();
 
-    private sealed class Link(ClientCall<ShipFrame, V1.ShipReply> call, ShipTerms terms, Func<VersionGrid?> grid, CancellationTokenSource over)
-        : IShipLink
+    private sealed class Link(ClientCall<ShipFrame, V1.ShipReply> call, ShipTerms terms, Func<VersionGrid?> grid,
+        CancellationTokenSource over) : IShipLink
     {
         private VersionGrid? _told;
 

@@ -39,7 +39,10 @@ public sealed class SnapshotDeltaTests(ITestOutputHelper output)
             }
             await client.CallAsync("DISCARD");
             // Some that expire soon, and are in the files of one moment and not of another.
-            for (int n = 0; n < 5; n++) { await client.DoAsync("SET", $"short:{random.Next(5)}", Text(i), "PX", Text(random.Next(1, 200))); }
+            for (int n = 0; n < 5; n++)
+            {
+                await client.DoAsync("SET", $"short:{random.Next(5)}", Text(i), "PX", Text(random.Next(1, 200)));
+            }
             moments.Add((Text((await client.DoAsync("DPR.ASOF", "AGO", "0")).Items[1].AsInteger()),
                 await StoreContents.ReadAllAsync(client)));
         }
@@ -185,9 +188,9 @@ public sealed class SnapshotDeltaTests(ITestOutputHelper output)
             "--dir", directory, "--dbfilename", shard.GetProperty("file").GetString()!);
         using RespClient client = await redis.ConnectAsync();
         Assert.Equal(shard.GetProperty("keys").GetInt64(), (await client.DoAsync("DBSIZE")).AsInteger());
-        byte[] removals = await File.ReadAllBytesAsync(Path.Combine(directory, shard.GetProperty("removed").GetProperty("file").GetString()!));
-        await client.WriteAsync(removals);
-        for (long i = shard.GetProperty("removed").GetProperty("keys").GetInt64(); i > 0; i--)
+        JsonElement removed = shard.GetProperty("removed");
+        await client.WriteAsync(await File.ReadAllBytesAsync(Path.Combine(directory, removed.GetProperty("file").GetString()!)));
+        for (long i = removed.GetProperty("keys").GetInt64(); i > 0; i--)
         {
             Assert.False((await client.ReadAsync()).IsError);
         }
