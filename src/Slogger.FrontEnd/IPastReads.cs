@@ -120,14 +120,16 @@ internal interface IPastSnapshots
 {
     /// <summary>Begins one: its name, world-line, version, and its end in microseconds since the Unix epoch.</summary>
     /// <param name="at">The instant.</param>
+    /// <param name="since">The version of the snapshot that it is to rest on: it has what differs from that; null: it has all.</param>
     /// <param name="user">Who asks: a user of the store's.</param>
-    Task<byte[]> BeginAsync(Instant at, string user);
+    Task<byte[]> BeginAsync(Instant at, long? since, string user);
 
-    /// <summary>How far one is: a state, bytes done, bytes in all; and of one that is ready its keys.</summary>
+    /// <summary>How far one is: a state, what is done, and all there is to do (in bytes; of one that rests on another in keys); and of one
+    /// that is ready the bytes of its file, its keys, the bytes of its removals, and how many these are.</summary>
     Task<byte[]> StateAsync(string name);
 
-    /// <summary>A part of its file; shorter at the end.</summary>
-    Task<byte[]> ReadAsync(string name, long offset, int bytesMax);
+    /// <summary>A part of its file, or of its removals; shorter at the end.</summary>
+    Task<byte[]> ReadAsync(string name, bool ofRemovals, long offset, int bytesMax);
 
     /// <summary>Gives one up.</summary>
     Task<byte[]> EndAsync(string name);

@@ -43,8 +43,9 @@ internal static class PastCommand
         };
     }
 
-    public static string RefusalAtBackup(Client client) =>
-        $"ERR SLOGGER this site is a backup: {NameOf(client)} is answered by the primary";
+    /// <summary>Why it is refused where the store follows; null: it only reads.</summary>
+    public static string? RefusalAtBackup(Client client) => NameOf(client) != ResetCommand.Name ? null
+        : $"ERR SLOGGER this site is a backup: {ResetCommand.Name} is for the primary";
 
     private static string NameOf(Client client) => Encoding.ASCII.GetString(client.Argument(0)).ToUpperInvariant();
 

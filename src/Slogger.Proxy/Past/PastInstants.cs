@@ -28,17 +28,23 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     private readonly PastHolds _holds = new((long)HoldMax.TotalMilliseconds);
     private Tuple<ReducedStretch, IReadOnlyList<ReducedFileWindow>>? _windows;     // of the file that was asked for last
 
-    /// <summary>The recorded cut.</summary>
+    /// <summary>The recorded cut; of a store that follows, the end of the version at which it stands.</summary>
     public required Func<WorldPoint> Committed { get; init; }
 
-    /// <summary>The cluster's clock grid.</summary>
-    public required Func<VersionGrid> Grid { get; init; }
+    /// <summary>The clock grids by which the versions went; null: whom the shard follows has not told them yet.</summary>
+    public required Func<VersionGrid?> Grid { get; init; }
+
+    /// <summary>Whether the shard follows another's log.</summary>
+    public required Func<bool> Follows { get; init; }
 
     /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
     public required Func<long> NowUs { get; init; }
 
     /// <summary>Who had which slots.</summary>
     public required PastOwners Owners { get; init; }
+
+    private VersionGrid KnownGrid => Grid() ?? throw new PastException("whom this shard follows has not said yet how its versions lie in "
+        + "time: let it be reached once, with a proxy of this release");
 
     /// <summary>The oldest version that is promised to be kept; null: none is.</summary>
     public VersionNumber? Promised => ClosedBefore(options.Retention);
@@ -48,7 +54,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     /// <summary>Of so many versions one is kept behind that: a power of two, as strides are.</summary>
     public long VersionsOfStep =>
-        StretchWindows.GroupOf(options.RetentionStep.Ticks / TimeSpan.TicksPerMicrosecond, Grid().IntervalUsAt(NowUs()));
+        StretchWindows.GroupOf(options.RetentionStep.Ticks / TimeSpan.TicksPerMicrosecond, KnownGrid.IntervalUsAt(NowUs()));
 
     /// <summary>The offset from which the log is needed here; <see cref="long.MaxValue"/>: nobody looks.</summary>
     public long HeldFrom
@@ -75,7 +81,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>What DPR.INFO tells.</summary>
     public IEnumerable<(string Name, long Value)> Status()
     {
-        PastReach? reach = _window.Last;
+        PastReach? reach = Grid() is null ? null : _window.Last;
         VersionNumber shown = reach is { } oldest ? VersionNumber.Max(oldest.From, KnownFrom) : VersionNumber.Zero;
         yield return ("past_from_version", shown.Number);
         yield return ("past_from_unix_ms", reach is null ? 0 : TimeUsOf(shown) / 1000);
@@ -89,21 +95,22 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         yield return ("retention_step_ms", (long)options.RetentionStep.TotalMilliseconds);
     }
 
-    /// <summary>The version of an instant, when it is committed.</summary>
+    /// <summary>The version of an instant, when it is committed. Now is, of a store that follows, the newest that it has.</summary>
     /// <exception cref="PastException">It is none, or not committed within 10 s.</exception>
     public async Task<VersionNumber> CommittedAsync(Instant at, CancellationToken stop)
     {
+        bool isNow = at is { By: InstantBy.Ago, Number: 0 };
+        if (isNow && Follows()) { return Committed().Version; }
         long nowUs = NowUs();
         VersionNumber wanted = at.By switch
         {
             InstantBy.Version => new(at.Number),
             InstantBy.Time => ClosedAt(UsOf(at.Number), nowUs),
             // What is acknowledged now is in the version that is open.
-            _ when at.Number == 0 => Grid().VersionAt(nowUs),
+            _ when at.Number == 0 => KnownGrid.VersionAt(nowUs),
             _ => ClosedAt(nowUs - UsOf(at.Number), nowUs),
         };
         long waitsUntil = Environment.TickCount64 + (long)CommitMax.TotalMilliseconds;
-        bool isNow = at is { By: InstantBy.Ago, Number: 0 };
         VersionNumber? committed;
         while ((committed = PastInstant.Committed(wanted, isNow, Committed().Version,
             cut => log.BoundaryAtOrBelow(cut)?.Version ?? VersionNumber.Zero)) is null)
@@ -208,8 +215,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             + $"Values of keys that are named are shown; all else goes back to version {Settled}, of {TimeOf(Settled)}"));
     }
 
-    private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero ? null
-        : PastInstant.ClosedAt(Grid(), NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond));
+    private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero || Grid() is not { } grid ? null
+        : PastInstant.ClosedAt(grid, NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond));
 
     private PastPoint? InDetail(VersionNumber version) =>
         log.BoundaryAtOrBelow(version) is { } end && checkpoints.Latest(log, end.Offset) is { } checkpoint
@@ -237,7 +244,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     private VersionNumber ClosedAt(long timeUs, long nowUs)
     {
-        VersionGrid grid = Grid();
+        VersionGrid grid = KnownGrid;
         if (timeUs > nowUs)
         {
             throw new PastException($"{TextOf(timeUs)} is in the future: by the cluster's clock it is {TextOf(nowUs)}",
@@ -259,7 +266,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     };
 
     /// <summary>When a version ended, in microseconds since the Unix epoch: at all shards at the same time of the grid.</summary>
-    public long TimeUsOf(VersionNumber version) => Grid().StartOf(version.Next);
+    public long TimeUsOf(VersionNumber version) => KnownGrid.StartOf(version.Next);
 
     private string TimeOf(VersionNumber version) => TextOf(TimeUsOf(version));
 

@@ -5,6 +5,7 @@
 // Nothing is made ready before somebody asks. What the last question needed is kept for a minute: the lens with its keys, the index of the
 // checkpoint, and that of the commands on top of it.
 using System.Globalization;
+using System.Runtime.CompilerServices;
 using System.Text;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -30,6 +31,9 @@ internal sealed class ShardPast : IPastReads
     // 256 MB of keys at a lens, and as much for the index of the commands between two checkpoints.
     private const string LensMemory = "256mb";
     private const int CommandsMax = 32 << 20;
+
+    /// <summary>How many keys are taken out of the past at once.</summary>
+    public const int KeysAtOnce = 1000;
 
     // Of one question.
     private const int TouchedMax = 5_000_000, RdbWindow = 1 << 20;
@@ -69,7 +73,7 @@ internal sealed class ShardPast : IPastReads
         (_log, _checkpoints, _instants, _keys) = (log, checkpoints, instants, keys);
         _scan = new(log, keys, instants.Renew);
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
-        _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!() };
+        _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!(), Past = this };
         _roll = new(options, log, checkpoints, instants) { Live = () => Live!() };
     }
 
@@ -196,8 +200,9 @@ internal sealed class ShardPast : IPastReads
     /// <param name="from">The first end. The log is held from there on.</param>
     /// <param name="to">The second.</param>
     /// <param name="stop">Gives up.</param>
+    /// <param name="isOfAll">Whether all has to be in keys: functions that changed are in none.</param>
     /// <exception cref="PastException">They cannot be told; the text says why.</exception>
-    public IReadOnlySet<StoreKey> TouchedKeys(Boundary from, Boundary to, CancellationToken stop)
+    public IReadOnlySet<StoreKey> TouchedKeys(Boundary from, Boundary to, CancellationToken stop, bool isOfAll = false)
     {
         if (_log.HasGap(from.Offset, to.Offset))
         {
@@ -207,6 +212,10 @@ internal sealed class ShardPast : IPastReads
         bool wasEmptied = false;
         foreach (EffectReader command in _scan.Effects(from.Offset, to.Offset, from.Database, stop))
         {
+            if (isOfAll && command.Reach == EffectReach.Library)
+            {
+                throw new PastException($"functions were changed after version {from.Version}, and they are in no key");
+            }
             if (command.Reach != EffectReach.Anything) { AddKeys(command, keys); }
             else if (command.Effect.Is(0, "FLUSHALL"u8) || command.Effect.Is(0, "FLUSHDB"u8)) { wasEmptied = true; }
             else
@@ -248,6 +257,31 @@ internal sealed class ShardPast : IPastReads
         finally
         {
             _turn.Release();
+        }
+    }
+
+    /// <summary>The same of however many keys, some at a time. What is too much at once is less by halves.</summary>
+    public async IAsyncEnumerable<IReadOnlyList<DumpedKey>> DumpAllAsync(VersionNumber version, IEnumerable<StoreKey> keys,
+        [EnumeratorCancellation] CancellationToken stop)
+    {
+        foreach (StoreKey[] some in keys.Chunk(KeysAtOnce))
+        {
+            var parts = new Stack<StoreKey[]>([some]);
+            while (parts.TryPop(out StoreKey[]? part))
+            {
+                IReadOnlyList<DumpedKey> dumped;
+                try
+                {
+                    dumped = await DumpAsync(version, part, stop).ConfigureAwait(false);
+                }
+                catch (PastException) when (part.Length > 1)
+                {
+                    parts.Push(part[(part.Length / 2)..]);
+                    parts.Push(part[..(part.Length / 2)]);
+                    continue;
+                }
+                yield return dumped;
+            }
         }
     }
 

@@ -36,6 +36,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private readonly MarkerCodec _markers;
     private readonly byte[] _channelBytes;
     private readonly SessionMarks _marks;
+    private readonly FollowedGrid _followedGrid;
     private readonly ShardKeys _keys;
     private VersionLog _log = null!;
     private LogSyncer _syncer = null!;
@@ -56,6 +57,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         _markers = new MarkerCodec(MarkerSecret.LoadOrCreate(options.DataDirectory));
         _marks = new SessionMarks(_markers);
+        _followedGrid = new(options.DataDirectory);
         _keys = new ShardKeys(Access.Post, () => _link?.Hurry());
         _channelBytes = System.Text.Encoding.ASCII.GetBytes(_markers.Channel);
     }
@@ -140,7 +142,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _instants = new(_log, _checkpoints, _options)
         {
             Committed = () => RecordedCut,
-            Grid = () => Seat.Grid,
+            Grid = () => PastGrid,
+            Follows = () => IsFollowing,
             NowUs = () => Now().Microseconds,
             Owners = new(_options.Shard, () => Moves.Watch, () => Seat.Partitions),
         };
@@ -183,8 +186,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         if (_lead is null || _log.IsNextPrepared) { NoteIdentity(); }
         _checkpointer.CarryForward();
         await base.MaintainAsync(stop).ConfigureAwait(false);
-        _instants?.Keep();
-        _past?.Keep();
+        KeepPast();
         _reset?.Keep();
         _keyIndexes?.Keep();
         KeepDetail();
@@ -197,6 +199,12 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         }
         // One is taken of the stream that the log names.
         if (IsOpen && _owedIdentity is null && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
+    }
+
+    private void KeepPast()
+    {
+        _instants?.Keep();
+        _past?.Keep();
     }
 
     // What follows another site is that one's to reduce.
