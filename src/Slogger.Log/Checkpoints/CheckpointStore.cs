@@ -28,6 +28,9 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
 
     private const string ReducedExtension = ".rlog";
 
+    /// <summary>Of an index of a checkpoint's keys, which others may keep beside it.</summary>
+    public const string IndexExtension = ".idx";
+
     // Under the gate: by the checkpoint's file.
     private readonly Dictionary<string, (ReducedStretch Stretch, long Bytes)> _reduced = [];
 
@@ -76,6 +79,9 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
 
     /// <summary>Where the reduced file of what follows a checkpoint is, or is to be.</summary>
     public string ReducedPathOf(Checkpoint kept) => Path.ChangeExtension(PathOf(kept), ReducedExtension);
+
+    /// <summary>Where the index of a checkpoint's keys is, if there is one.</summary>
+    public string IndexPathOf(Checkpoint kept) => Path.ChangeExtension(PathOf(kept), IndexExtension);
 
     /// <summary>Takes note of a reduced file that is durable.</summary>
     /// <param name="log">Tells which checkpoints are usable.</param>
