@@ -13,7 +13,8 @@ public partial class PageTests
 
     // Options of other programs.
     private static readonly string[] s_ofOthers =
-        ["raw", "save", "dir", "dbfilename", "port", "daemonize", "pidfile", "owner", "system", "home-dir", "now", "signal", "kill-whom"];
+        ["raw", "pipe", "save", "dir", "dbfilename", "port", "daemonize", "pidfile", "owner", "system", "home-dir", "now", "signal",
+            "kill-whom"];
 
     [Fact]
     public void Links_OfAllPages_LeadToAFileAndAHeading()

@@ -275,6 +275,10 @@ public sealed class MergedStoreTests
 
         Task<RestoreTrial> IFollowingShard.TryRestoreAsync(CancellationToken stop) => throw new NotSupportedException();
 
+        void IFollowingShard.OnGrid(VersionGrid grid)
+        {
+        }
+
         void IFollowingShard.OnIntakeFailed(string why)
         {
         }
