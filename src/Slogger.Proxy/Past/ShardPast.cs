@@ -66,8 +66,8 @@ internal sealed class ShardPast : IPastReads
         _roll = new(options, log, checkpoints, instants) { Live = () => Live!() };
     }
 
-    /// <summary>The live store, which knows who may read what.</summary>
-    public required Func<RedisEndpoint> Live { get; init; }
+    /// <summary>The live store, which knows who may read what; null: it has no users, and all may.</summary>
+    public required Func<RedisEndpoint?> Live { get; init; }
 
     /// <summary>The offset from which snapshots, and what rolls, need the log; <see cref="long.MaxValue"/>: there is none.</summary>
     public long HeldFrom => Math.Min(_snapshots.HeldFrom, _roll.HeldFrom);

@@ -59,8 +59,8 @@ internal sealed class ShardSnapshots : IPastSnapshots
         }
     }
 
-    /// <summary>The live store, which knows who may have all data.</summary>
-    public required Func<RedisEndpoint> Live { get; init; }
+    /// <summary>The live store, which knows who may have all data; null: it has no users, and all may.</summary>
+    public required Func<RedisEndpoint?> Live { get; init; }
 
     /// <inheritdoc />
     public Task<byte[]> BeginAsync(Instant at, string user) => PastAnswer.OfAsync(async () =>

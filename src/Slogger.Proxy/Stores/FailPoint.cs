@@ -41,6 +41,8 @@ internal static class FailPoint
     public const string ReducedDurable = "reduced-durable";
     public const string ReducedTrimmed = "reduced-trimmed";
     public const string HistoryBegun = "history-begun";
+    public const string PastAppended = "past-appended";
+    public const string PastDurable = "past-durable";
     public const string OlderVersionKept = "older-version-kept";
     public const string ClientsTold = "clients-told";
     public const string SiteTaken = "site-taken";
