@@ -10,7 +10,7 @@ internal static class PastCommands
         "All keys are shown at the end of one version, the same at all shards; the first line names it. Keys that have expired or were "
         + "deleted since are there. Clients go on meanwhile: values are made from a checkpoint and the log, in a redis-server of their "
         + "own. slogger retention says how far back the log goes. For --commit log, with a redis-server that the proxy runs "
-        + "(--redis-server). Put -- before a word that begins with a dash.";
+        + "(--redis-server), and for an embedded store with --retention. Put -- before a word that begins with a dash.";
 
     public static readonly IReadOnlyList<ListedCommand> All =
     [
@@ -25,7 +25,8 @@ internal static class PastCommands
             "A line for each command that names the key, also as one of several (RENAME, MSET, LMOVE), and for each that changes all keys "
             + "(FLUSHALL); oldest first. What a script or a function did is shown as the commands that it ran, and an expiry as DEL. Of a "
             + "command that names keys which the user may not read now only the name is shown. What a recovery took back is not shown. "
-            + "--json has all arguments whole. For --commit log; --values needs a redis-server that the proxy runs (--redis-server), too.",
+            + "--json has all arguments whole. Of an embedded store it is what each commit has made of the key. For --commit log, and for an "
+            + "embedded store with --retention; --values needs a redis-server that the proxy runs (--redis-server), too.",
             "KEY", HistoryCommand.RunAsync),
         new(FindCommand.Name, "show when a condition came true first, and what was done then", FindCommand.Options,
             ["find --when \"tonumber(redis.call('GET', KEYS[1])) < 0\" stock:tea",
@@ -53,7 +54,8 @@ internal static class PastCommands
             ["diff --from 10m", "diff --from 14:03:07.120 --to 14:05:00 --prefix cart: --values --address 127.0.0.1:6380"],
             "A line for each key: + it is new, - it is gone, ~ it has another value, E it has the same value and expires at another time. "
             + "Both instants are the ends of versions that all shards have. The keys that commands named in between are read at both. The "
-            + "user needs the right to run SCAN. For --commit log, with a redis-server that the proxy runs (--redis-server).",
+            + "user needs the right to run SCAN. For --commit log, with a redis-server that the proxy runs (--redis-server), and for an "
+            + "embedded store with --retention.",
             DiffCommand.RunAsync),
         new(RetentionCommand.Name, "show how far back the past of a cluster can be read", RetentionCommand.Options,
             ["retention", "retention --address 127.0.0.1:6380 --json"],
@@ -67,7 +69,8 @@ internal static class PastCommands
             + "that was acknowledged. Each shard's file is an RDB of Redis: a plain redis-server loads it. Clients go on, and the Redis "
             + "that they use is not forked: a second one on the same machine loads the checkpoint and the log, and saves. The directory "
             + "bears its name only when it is whole. The user needs the right to replicate (SYNC). slogger load puts a snapshot into "
-            + "another cluster. For --commit log, with a redis-server that the proxy runs (--redis-server).",
+            + "another cluster. For --commit log, with a redis-server that the proxy runs (--redis-server), and for an embedded store with "
+            + "--retention.",
             SnapshotCommand.RunAsync),
         new(LoadCommand.Name, "put a snapshot into an empty cluster", LoadCommand.Options,
             ["load --from /backup/shop-1182736", "load --from /backup/shop-1182736 --expiries shift --address 127.0.0.1:6380"],
@@ -80,7 +83,7 @@ internal static class PastCommands
             + "while that is prepared; then they wait, mostly for less than a second, and are told as by a recovery: a world-line begins "
             + "in which nothing that was committed is lost. A backup follows. Nothing is forgotten: the last line tells how it is undone. "
             + "Functions stay as they are. The user needs the right to run FLUSHALL. For --commit log, with a redis-server that the "
-            + "proxy runs (--redis-server); not for replicated shards.",
+            + "proxy runs (--redis-server); neither for replicated shards nor for an embedded store.",
             ResetCommand.RunAsync),
     ];
 }

@@ -155,7 +155,7 @@ public sealed record ServeOptions
 
     /// <summary>
     /// How far back the past can be read, 1 s to 3650 days, while <see cref="LogBudgetBytes"/> is not reached. Older log is deleted with
-    /// the next checkpoint. Default: 0, as far as that budget allows.
+    /// the next checkpoint. Default: 0, as far as that budget allows; of an embedded store none is kept then.
     /// </summary>
     public TimeSpan Retention { get; init; }
 

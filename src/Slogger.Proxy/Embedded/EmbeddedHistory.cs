@@ -34,7 +34,7 @@ internal readonly record struct BegunStretch(VersionNumber First, long Keys, lon
 /// <param name="endOf">When a version ends.</param>
 internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoints, Func<VersionNumber, HybridTimestamp> endOf)
 {
-    private const int PieceBytes = 256 << 10;
+    private const int PieceBytes = 256 << 10, UnsyncedMax = 1 << 20;
 
     private readonly Lock _gate = new();
     private readonly RequestWriter _effects = new(keptMax: 2 * PieceBytes);
@@ -65,7 +65,7 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
     public BegunStretch? Follow(FasterStore store, IReadOnlyList<KeptState> states, WorldPoint cut, CancellationToken stop)
     {
         BegunStretch? begun = null;
-        if (states.Count == 0 || cut.Version <= Closed) { return null; }
+        if (states.Count == 0 || cut.Version < Closed || HasAll(cut)) { return null; }
         if (StateOfEnd(states) is { } state)
         {
             // A part of a commit: it could not be written, or a process before was killed.
@@ -80,6 +80,10 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         {
             last = Find(store, next.Commit);
             Append(store, last, stop);
+            // The store need not keep all of many.
+            if (log.EndOffset - log.DurableOffset < UnsyncedMax) { continue; }
+            log.Sync();
+            NoteEnd(last);
         }
         Enter(cut.WorldLine);
         if (cut.Version > Closed) { log.AppendEmptyRun(cut.Version, endOf(cut.Version)); }
@@ -124,6 +128,12 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         {
             lock (_gate) { _copied = null; }
         }
+    }
+
+    // Durably; and it is known which commit that is.
+    private bool HasAll(WorldPoint cut)
+    {
+        lock (_gate) { return _end is not null && log.DurableClosed.Closed >= cut.Version; }
     }
 
     // The last version that the log holds.

@@ -12,6 +12,7 @@ using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
 using Slogger.Proxy.Past;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 
@@ -41,10 +42,11 @@ internal sealed class FasterPast : ICheckpointSource
 
     private const string LogName = "log", CheckpointsName = "checkpoints";
 
-    // So many commits wait for the history, or for a checkpoint of it, and no more: each keeps memory from being given back.
-    private const int CommitsHeldMax = 500, CommitsHeldPressed = 100;
-
     private static readonly TimeSpan s_period = TimeSpan.FromMilliseconds(100), s_pause = TimeSpan.FromSeconds(5);
+
+    // So long commits wait for the history, or for a checkpoint of it, that does not come on: they keep memory from being given back, and
+    // at some number of them the store makes no more.
+    private static readonly TimeSpan s_heldMax = TimeSpan.FromSeconds(30), s_heldPressedMax = TimeSpan.FromSeconds(4);
 
     private readonly VersionedShard _shard;
     private readonly IFasterPastHost _host;
@@ -61,6 +63,7 @@ internal sealed class FasterPast : ICheckpointSource
     private readonly CancellationTokenSource _ending = new();
     private Task _following = Task.CompletedTask, _taking = Task.CompletedTask;
     private Task? _ended;
+    private (WorldPoint Commit, long SinceMs)? _held;   // the keeper's
     private string? _told;
     private long _failedMs;
     private volatile bool _hasFailed;
@@ -126,9 +129,22 @@ internal sealed class FasterPast : ICheckpointSource
     /// <summary>It cannot be written any more, and a while has passed: it is to be opened again.</summary>
     public bool IsToBeOpened => _hasFailed && Environment.TickCount64 - Volatile.Read(ref _failedMs) > s_pause.TotalMilliseconds;
 
-    /// <summary>The oldest commit that the store has to keep; null: none, or it has no room for that. Any thread.</summary>
-    public WorldPoint? Needed(FasterStore store) => _hasFailed || store.IsOutOfMemory
-        || store.CommitCount > (store.IsPressed ? CommitsHeldPressed : CommitsHeldMax) ? null : _history.Needed;
+    /// <summary>The oldest commit that the store has to keep. The keeper of commits alone.</summary>
+    /// <param name="store">The store.</param>
+    /// <param name="oldest">The oldest one that it needs itself.</param>
+    public WorldPoint OldestKept(FasterStore store, WorldPoint oldest)
+    {
+        WorldPoint needed = _history.Needed;
+        if (needed >= oldest)
+        {
+            _held = null;
+            return oldest;
+        }
+        long nowMs = Environment.TickCount64;
+        if (_held is not { } held || held.Commit != needed) { _held = held = (needed, nowMs); }
+        TimeSpan most = store.IsPressed ? s_heldPressedMax : s_heldMax;
+        return _hasFailed || store.IsOutOfMemory || nowMs - held.SinceMs > most.TotalMilliseconds ? oldest : needed;
+    }
 
     /// <summary>Begins to follow.</summary>
     public void Start() => _following = Task.Run(FollowAsync);
@@ -269,7 +285,7 @@ internal sealed class FasterPast : ICheckpointSource
     {
         try
         {
-            await _checkpointer.TakeAsync(stop).ConfigureAwait(false);
+            if (await _checkpointer.TakeAsync(stop).ConfigureAwait(false)) { FailPoint.Pass(FailPoint.CheckpointKept); }
         }
         catch (Exception e) when (e is OperationCanceledException or LogHistoryChangedException)
         {
@@ -294,7 +310,7 @@ internal sealed class FasterPast : ICheckpointSource
         CheckpointResult result;
         try
         {
-            result = _history.Copy(_host.Store!, file, taken, stop) is var (offset, bytes)
+            result = _host.Store is { } store && _history.Copy(store, file, taken, stop) is var (offset, bytes)
                 ? new CheckpointResult.Fetched(_log.ReplicationId, offset, bytes)
                 : new CheckpointResult.Failed(RedisProblem.HistoryGone, "a new stretch of the past is about to begin");
         }

@@ -211,6 +211,6 @@ internal partial class FasterShard
     void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, VersionNumber> lastValid)
     {
         if (_history.OldestNeeded(cut, lastValid) is not { } oldest) { return; }
-        _faster!.Keep(_past?.Needed(_faster) is { } needed && needed < oldest ? needed : oldest);
+        _faster!.Keep(_past?.OldestKept(_faster, oldest) ?? oldest);
     }
 }

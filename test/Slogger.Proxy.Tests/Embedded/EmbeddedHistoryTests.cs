@@ -56,7 +56,7 @@ public sealed class EmbeddedHistoryTests : IDisposable
     public async Task RandomWrites_EachCommitOfTheCut_IsThereAsItWas(int seed)
     {
         var random = new Random(seed);
-        int begun = 0;
+        int begun = 0, taken = 0;
         for (int i = 0; i < 60; i++)
         {
             for (int n = random.Next(30); n > 0; n--)
@@ -70,11 +70,12 @@ public sealed class EmbeddedHistoryTests : IDisposable
             if (random.Next(3) == 0) { version = Pass(version, random.Next(1, 5)); }
             // Several commits at once, or one.
             if (random.Next(3) > 0 && Follow(version) is not null) { begun++; }
-            if (random.Next(8) == 0) { Assert.NotNull(TakeCheckpoint()); }
+            if (random.Next(8) == 0 && TakeCheckpoint() is not null) { taken++; }
             if (random.Next(8) == 0) { ReopenHistory(); }
         }
         Follow(Pass(_store.Open.Previous, 1));
         Assert.Equal(1, begun);
+        Assert.True(taken > 0, "no checkpoint was taken");
         foreach (long version in _held.Keys.Where(v => v >= _log.FirstVersion.Number)) { AssertHeld(version); }
         Assert.True(_held.Keys.Count(v => v >= _log.FirstVersion.Number) > 50);
     }
@@ -213,6 +214,8 @@ public sealed class EmbeddedHistoryTests : IDisposable
     [Fact]
     public async Task EmptyStore_HasAHistory()
     {
+        _store.Dispose();
+        _store = FasterStore.OpenAt(Options, null, VersionNumber.Zero);
         await _store.CommitAsync(One, new(1));
         _states.Extend(One, new(7));
         Follow(new(7));
