@@ -25,8 +25,8 @@ internal static class PastCommands
             "A line for each command that names the key, also as one of several (RENAME, MSET, LMOVE), and for each that changes all keys "
             + "(FLUSHALL); oldest first. What a script or a function did is shown as the commands that it ran, and an expiry as DEL. Of a "
             + "command that names keys which the user may not read now only the name is shown. What a recovery took back is not shown. "
-            + "--json has all arguments whole. Of an embedded store it is what each commit has made of the key. For --commit log, and for an "
-            + "embedded store with --retention; --values needs a redis-server that the proxy runs (--redis-server), too.",
+            + "--json has all arguments whole. Of an embedded store it is what each commit has made of the key. For --commit log, and for "
+            + "an embedded store with --retention; --values needs a redis-server that the proxy runs (--redis-server), too.",
             "KEY", HistoryCommand.RunAsync),
         new(FindCommand.Name, "show when a condition came true first, and what was done then", FindCommand.Options,
             ["find --when \"tonumber(redis.call('GET', KEYS[1])) < 0\" stock:tea",

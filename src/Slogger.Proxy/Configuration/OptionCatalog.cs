@@ -210,8 +210,8 @@ public static class OptionCatalog
             "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
         new("retention", Durability, "DURATION",
             "How far back the past can be read. Older log is deleted with the next checkpoint. --log-budget wins: if it is reached before, "
-            + "the past is shorter, and slogger retention says so. For --commit log; and for the embedded store, which keeps no past without "
-            + "it.", "none: as far as --log-budget allows",
+            + "the past is shorter, and slogger retention says so. For --commit log; and for the embedded store, which keeps no past "
+            + "without it.", "none: as far as --log-budget allows",
             nameof(ServeOptions.Retention)),
         new("retention-detail", Durability, "DURATION",
             "How far back each version of the past can be read. What is older is reduced: about one version in each --retention-step can "

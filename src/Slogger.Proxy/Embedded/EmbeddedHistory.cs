@@ -44,7 +44,8 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
     private (CommitRecord Commit, long Offset)? _end;
     private CommitRecord? _begun, _copied;
 
-    /// <summary>The oldest commit that the store has to keep for the history; the default: all, as it is not known yet. Any thread.</summary>
+    /// <summary>The oldest commit that the store has to keep for the history; the default: all, since it is not known yet. Any
+    /// thread.</summary>
     public WorldPoint Needed
     {
         get
@@ -70,6 +71,8 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         {
             // A part of a commit: it could not be written, or a process before was killed.
             if (log.EndOffset > log.ClosedEnd.Offset) { log.Rewind(); }
+            // What the disk has refused before.
+            if (log.DurableClosed.Closed < Closed) { log.Sync(); }
             NoteEnd(Find(store, state.Commit));
         }
         else if (Begin(store, states, cut, stop) is { } stretch) { begun = stretch; }
@@ -101,7 +104,8 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         if (!log.IsEmpty && !EndsInGap) { log.BeginGap(log.EndOffset + 1); }
     }
 
-    /// <summary>Writes the state with which the log ends, as an RDB file. While others append. The store keeps the commit meanwhile.</summary>
+    /// <summary>Writes the state with which the log ends, as an RDB file. Any thread; meanwhile others may append, and the store keeps the
+    /// commit.</summary>
     /// <param name="store">The store; it does not end meanwhile.</param>
     /// <param name="file">Where to.</param>
     /// <param name="begun">Called when it is decided what is written.</param>

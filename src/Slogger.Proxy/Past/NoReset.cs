@@ -1,5 +1,4 @@
-// A reset is writes that put back what was, one of which may be of any type; and it holds all operations at the front end. An embedded store
-// has neither RESTORE nor only that way in.
+// A shard that has a past and cannot be set back: an embedded store knows no RESTORE, with which a reset puts keys back.
 using Slogger.FrontEnd;
 
 namespace Slogger.Proxy.Past;
@@ -8,7 +7,8 @@ namespace Slogger.Proxy.Past;
 internal sealed class NoReset : IPastReset
 {
     private static readonly byte[] s_refusal = PastAnswer.Error(
-        "ERR SLOGGER a shard with an embedded store cannot be set back: load a snapshot into another cluster (slogger snapshot, slogger load)");
+        "ERR SLOGGER a shard with an embedded store cannot be set back: load a snapshot into another cluster (slogger snapshot, slogger "
+        + "load)");
 
     /// <inheritdoc />
     public Task<byte[]> PrepareAsync(long version, byte[] prefix, long shiftMs, string user) => Task.FromResult(s_refusal);

@@ -1,5 +1,5 @@
-// The past of a shard with an embedded store (--retention): its history (EmbeddedHistory), the checkpoints of that, and who reads it. A task
-// of its own follows the recorded cut; nobody who writes waits for it. The store keeps its commits for it, as long as it has room for them.
+// The past of a shard with an embedded store (--retention): its history (EmbeddedHistory), the checkpoints of that, and who reads it. A
+// task of its own follows the recorded cut; nobody who writes waits for it. The store keeps its commits for it, as long as it has room.
 using System.Globalization;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
@@ -260,7 +260,8 @@ internal sealed class FasterPast : ICheckpointSource
         if (_host.Store is not { } store || cut.Version == VersionNumber.Zero) { return; }
         IReadOnlyList<KeptState> states = _host.States.InHistory(cut.WorldLine, _host.LastValid, cut.Version);
         if (_history.Follow(store, states, cut, stop) is { } begun) { Tell(begun); }
-        if (!_log.IsEmpty && _taking.IsCompleted && _checkpointer.IsDue) { _taking = Task.Run(() => TakeAsync(stop), CancellationToken.None); }
+        if (_log.IsEmpty || !_taking.IsCompleted || !_checkpointer.IsDue) { return; }
+        _taking = Task.Run(() => TakeAsync(stop), CancellationToken.None);
     }
 
     private void Tell(in BegunStretch begun)

@@ -75,7 +75,8 @@ public sealed class ReadRights : IAsyncDisposable
         if (_live is null) { return unreadable; }
         foreach (StoreKey[] some in keys.Chunk(AskedAtOnce))
         {
-            IReadOnlyList<RedisReply> replies = await AskAsync(_live, user, [.. some.Select(k => OfValue(k.Name))], stop).ConfigureAwait(false);
+            IReadOnlyList<RedisReply> replies = await AskAsync(_live, user, [.. some.Select(k => OfValue(k.Name))], stop)
+                .ConfigureAwait(false);
             unreadable.UnionWith(some.Where((_, i) => !IsYes(replies[i])));
         }
         return unreadable;

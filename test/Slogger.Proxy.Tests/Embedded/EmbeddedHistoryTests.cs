@@ -63,7 +63,10 @@ public sealed class EmbeddedHistoryTests : IDisposable
             {
                 string key = $"k{random.Next(40)}";
                 if (random.Next(4) == 0) { Remove(key); }
-                else { Set(key, new string((char)('a' + random.Next(26)), random.Next(2000)), random.Next(2) == 0 ? 0 : 1_900_000_000_000 + i); }
+                else
+                {
+                    Set(key, new string((char)('a' + random.Next(26)), random.Next(2000)), random.Next(2) == 0 ? 0 : 1_900_000_000_000 + i);
+                }
             }
             VersionNumber version = await CommitAsync(random.Next(1, 4));
             // Some versions behind it pass empty.
@@ -232,8 +235,10 @@ public sealed class EmbeddedHistoryTests : IDisposable
 
     // ---- The store, and what it held ----
 
-    private FasterOptions Options =>
-        new() { Directory = Path.Combine(_directory, "store"), IndexBytes = 1 << 20, MemoryBytes = 64 << 20, PageBits = 20, SegmentBits = 24 };
+    private FasterOptions Options => new()
+    {
+        Directory = Path.Combine(_directory, "store"), IndexBytes = 1 << 20, MemoryBytes = 64 << 20, PageBits = 20, SegmentBits = 24,
+    };
 
     private async Task<VersionNumber> CommitAsync(int versions = 1, WorldLine? line = null)
     {
@@ -289,7 +294,8 @@ public sealed class EmbeddedHistoryTests : IDisposable
     {
         _log = VersionLog.Open(new()
         {
-            Directory = Path.Combine(_directory, "log"), Shard = new ShardId(0), Epoch = ++_epoch, SegmentBytes = 1 << 20, BlockBytes = 1 << 16,
+            Directory = Path.Combine(_directory, "log"), Shard = new ShardId(0), Epoch = ++_epoch, SegmentBytes = 1 << 20,
+            BlockBytes = 1 << 16,
         });
         _checkpoints = CheckpointStore.Open(Path.Combine(_directory, "checkpoints"));
         _states = new CommitHistory(Options.Directory, () => _store.Commits);

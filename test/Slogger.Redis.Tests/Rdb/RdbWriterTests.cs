@@ -52,7 +52,7 @@ public sealed class RdbWriterTests : IDisposable
         Assert.Equal(RdbIntegrity.Good, RdbFile.Verify(path));
         using (var writer = new RdbWriter(path))
         {
-            writer.Add("k"u8, new byte[2 << 20], 0);
+            writer.Add("k"u8, Enumerable.Repeat((byte)'v', 2 << 20).ToArray(), 0);
         }
         Assert.Equal(RdbIntegrity.Broken, RdbFile.Verify(path));
     }
