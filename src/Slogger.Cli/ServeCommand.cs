@@ -61,11 +61,11 @@ internal static class ServeCommand
             using StopSignals signals = new(log, host.HandlesSignals, host.Stop,
                 () => counts = Reload(counts, read, readOptions(), live, log));
             string store = options.Redis is { } redis ? $"redis {redis}"
-                : options.RedisServerPath is { } server ? $"supervised {server}" : "embedded store";
+                : options.Store == StoreKind.RedisServer ? $"supervised {options.RedisServerPath}" : "embedded store";
             log.Info($"slogger {ProductVersion.Text}: {what} cluster {options.Cluster} shard {options.Shard}, {store}, data {data.Path}, "
                 + $"metadata {options.Metadata}, commit {Word(options.Commit)}, versions of "
                 + $"{OptionText.FormatDuration(options.VersionInterval)}");
-            if (options.Redis is null && options.RedisServerPath is null) { log.Info(EmbeddedText); }
+            if (options.Store == StoreKind.Faster) { log.Info(EmbeddedText); }
             ProxyExit exit = await run(options, live, log, signals.Token).ConfigureAwait(false);
             if (exit.IsDone)
             {

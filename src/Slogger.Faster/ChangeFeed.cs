@@ -1,4 +1,4 @@
-// The change feed: what a commit has changed.
+// The change feed: what a commit has changed; and all that it holds.
 using System.Buffers.Binary;
 using FASTER.core;
 using Slogger.Faster.Commits;
@@ -15,6 +15,8 @@ public readonly record struct Change(byte[] Key, byte[]? Value, long ExpiryMs);
 /// <summary>Reads from the log what commits have changed.</summary>
 internal static class ChangeFeed
 {
+    private const int LookEvery = 4096;
+
     /// <summary>The keys that a commit has changed, each once, with what they were at its end.</summary>
     public static IEnumerable<Change> Of(FasterKV<SpanByte, SpanByte> kv, CommitRecord commit)
     {
@@ -33,6 +35,29 @@ internal static class ChangeFeed
             if (RecordHeader.IsCopy(header) || !IsLast(kv, key, records.CurrentAddress, commit.To)) continue;
             yield return RecordHeader.IsRemoved(header) ? new(key, null, 0)
                 : new(key, record[RecordHeader.Bytes..], RecordHeader.Expiry(header));
+        }
+    }
+
+    /// <summary>The keys that there are at the end of a commit, each once. As long as that is kept, compaction takes no record away that
+    /// is not found again further on.</summary>
+    /// <param name="kv">The store.</param>
+    /// <param name="commit">The commit.</param>
+    /// <param name="isKept">Whether it is still kept.</param>
+    public static IEnumerable<Change> All(FasterKV<SpanByte, SpanByte> kv, CommitRecord commit, Func<bool> isKept)
+    {
+        ArgumentNullException.ThrowIfNull(commit);
+        using IFasterScanIterator<SpanByte, SpanByte> records = kv.Log.Scan(kv.Log.BeginAddress, commit.To);
+        for (long i = 0; ; i++)
+        {
+            bool any = records.GetNext(out _);
+            if ((!any || i % LookEvery == 0) && !isKept())
+                throw new InvalidOperationException($"The commit of version {commit.Point} was not kept while it was read.");
+            if (!any) yield break;
+            byte[] key = records.GetKey().ToByteArray();
+            byte[] record = records.GetValue().ToByteArray();
+            long header = BinaryPrimitives.ReadInt64LittleEndian(record);
+            if (RecordHeader.IsRemoved(header) || !IsLast(kv, key, records.CurrentAddress, commit.To)) continue;
+            yield return new(key, record[RecordHeader.Bytes..], RecordHeader.Expiry(header));
         }
     }
 

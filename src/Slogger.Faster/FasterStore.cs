@@ -251,6 +251,11 @@ public sealed class FasterStore : IDisposable
     /// <exception cref="InvalidOperationException">The commit was not kept.</exception>
     public IEnumerable<Change> Changes(CommitRecord commit) => ChangeFeed.Of(_kv, commit);
 
+    /// <summary>The keys that there are at the end of a commit, each once, while the store goes on. It reads the log in memory. Whoever
+    /// looks keeps the commit (<see cref="Keep"/>), and is done before the store ends.</summary>
+    /// <exception cref="InvalidOperationException">The commit was not kept; what was read is not all.</exception>
+    public IEnumerable<Change> Records(CommitRecord commit) => ChangeFeed.All(_kv, commit, () => _commits.Find(commit.Point) is not null);
+
     /// <summary>How many keys there are, expired ones that nobody has removed among them. Exact while nobody writes.</summary>
     public long KeyCount => _counts.Sum().Keys;
 

@@ -155,6 +155,32 @@ public sealed class MemoryTests : IDisposable
     [Theory]
     [InlineData(1)]
     [InlineData(2)]
+    public async Task Records_WhileTheLogIsCompacted_AreAllThatTheCommitHolds(int seed)
+    {
+        var load = new Load(seed);
+        using FasterStore store = FasterStore.OpenAt(Options with { MemoryBytes = 2 << 20, PageBits = 14 });
+        Task running = load.Start(store, threads: 2);
+        CommitRecord? before = null;
+        while (store.Statistics().CompactedBytes < 10 << 20)
+        {
+            await Task.Delay(10);
+            CommitRecord commit = await store.CommitAsync(One, store.Open.Next);
+            store.Keep(commit.Point);
+            Dictionary<string, string> found = store.Records(commit)
+                .ToDictionary(c => Encoding.ASCII.GetString(c.Key), c => Encoding.ASCII.GetString(c.Value!));
+            Assert.Equal(load.StateAt(commit.Point.Version.Number).OrderBy(p => p.Key, StringComparer.Ordinal),
+                found.OrderBy(p => p.Key, StringComparer.Ordinal));
+            before ??= commit;
+        }
+
+        await load.StopAsync(running);
+        // Of one that was not kept nobody can tell.
+        Assert.Throws<InvalidOperationException>(() => store.Records(before!).Count());
+    }
+
+    [Theory]
+    [InlineData(1)]
+    [InlineData(2)]
     public async Task Changes_WhileTheLogIsCompacted_AreThoseOfTheApplicationsOnly(int seed)
     {
         var load = new Load(seed);

@@ -10,7 +10,7 @@ internal static class PastCommands
         "All keys are shown at the end of one version, the same at all shards; the first line names it. Keys that have expired or were "
         + "deleted since are there. Clients go on meanwhile: values are made from a checkpoint and the log, in a redis-server of their "
         + "own. slogger retention says how far back the log goes. For --commit log, with a redis-server that the proxy runs "
-        + "(--redis-server). Put -- before a word that begins with a dash.";
+        + "(--redis-server), and for an embedded store with --retention. Put -- before a word that begins with a dash.";
 
     public static readonly IReadOnlyList<ListedCommand> All =
     [
@@ -25,7 +25,8 @@ internal static class PastCommands
             "A line for each command that names the key, also as one of several (RENAME, MSET, LMOVE), and for each that changes all keys "
             + "(FLUSHALL); oldest first. What a script or a function did is shown as the commands that it ran, and an expiry as DEL. Of a "
             + "command that names keys which the user may not read now only the name is shown. What a recovery took back is not shown. "
-            + "--json has all arguments whole. For --commit log; --values needs a redis-server that the proxy runs (--redis-server), too.",
+            + "--json has all arguments whole. Of an embedded store it is what each commit has made of the key. For --commit log, and for "
+            + "an embedded store with --retention; --values needs a redis-server that the proxy runs (--redis-server), too.",
             "KEY", HistoryCommand.RunAsync),
         new(FindCommand.Name, "show when a condition came true first, and what was done then", FindCommand.Options,
             ["find --when \"tonumber(redis.call('GET', KEYS[1])) < 0\" stock:tea",
@@ -56,7 +57,7 @@ internal static class PastCommands
             + "Both instants are the ends of versions that all shards have. The keys that commands named in between are read at both. The "
             + "user needs the right to run SCAN. --lost shows the commands that a recovery took back, at each shard, as long as the log has "
             + "them; for that the user needs the right to replicate (SYNC). For --commit log, with a redis-server that the proxy runs "
-            + "(--redis-server).",
+            + "(--redis-server), and for an embedded store with --retention.",
             DiffCommand.RunAsync),
         new(RetentionCommand.Name, "show how far back the past of a cluster can be read", RetentionCommand.Options,
             ["retention", "retention --address 127.0.0.1:6380 --json"],
@@ -72,7 +73,7 @@ internal static class PastCommands
             + "that they use is not forked: a second one on the same machine loads the checkpoint and the log, and saves. The directory "
             + "bears its name only when it is whole. With --from it has what differs from another snapshot, and slogger load needs that "
             + "one, too. The user needs the right to replicate (SYNC). slogger load puts a snapshot into another cluster. For --commit "
-            + "log, with a redis-server that the proxy runs (--redis-server).",
+            + "log, with a redis-server that the proxy runs (--redis-server), and for an embedded store with --retention.",
             SnapshotCommand.RunAsync),
         new(LoadCommand.Name, "put a snapshot into an empty cluster", LoadCommand.Options,
             ["load --from /backup/shop-1182736", "load --from /backup/shop-1182736 --expiries shift --address 127.0.0.1:6380"],
@@ -85,7 +86,7 @@ internal static class PastCommands
             + "while that is prepared; then they wait, mostly for less than a second, and are told as by a recovery: a world-line begins "
             + "in which nothing that was committed is lost. A backup follows. Nothing is forgotten: the last line tells how it is undone. "
             + "Functions stay as they are. The user needs the right to run FLUSHALL. For --commit log, with a redis-server that the "
-            + "proxy runs (--redis-server); not for replicated shards.",
+            + "proxy runs (--redis-server); neither for replicated shards nor for an embedded store.",
             ResetCommand.RunAsync),
     ];
 }

@@ -103,7 +103,7 @@ internal static class RetentionCommand
         if (fields.All(f => f.Key != "past_from_version"))
         {
             throw new ProxyUnreachableException($"the shard at {address} keeps no past that can be read",
-                "that needs --commit log, and a Redis as the store");
+                "that needs --commit log and a Redis as the store, or an embedded store with --retention");
         }
         DateTimeOffset? Time(string name) => Number(name) is not 0 and var ms ? DateTimeOffset.FromUnixTimeMilliseconds(ms) : null;
         TimeSpan? Seconds(string name) => Number(name) is not 0 and var seconds ? TimeSpan.FromSeconds(seconds) : null;

@@ -118,7 +118,8 @@ public static class OptionCatalog
             "none", nameof(ServeOptions.Redis)) { Commands = Both },
         new("redis-server", Store, "PATH",
             "Run this redis-server. The proxy starts it, and restarts and restores it after a crash. If the proxy is killed, Redis goes "
-            + "on, and the next proxy adopts it.", "none", nameof(ServeOptions.RedisServerPath)) { Commands = Both },
+            + "on, and the next proxy adopts it. With --commit faster and --retention it only shows the past of the embedded store.",
+            "none", nameof(ServeOptions.RedisServerPath)) { Commands = Both },
         new("redis-config", Store, "FILE",
             "A redis.conf for --redis-server. The proxy overrides its settings of files, sockets, persistence and replication.",
             "none", nameof(ServeOptions.RedisConfigFile)) { Commands = Both },
@@ -209,7 +210,8 @@ public static class OptionCatalog
             "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
         new("retention", Durability, "DURATION",
             "How far back the past can be read. Older log is deleted with the next checkpoint. --log-budget wins: if it is reached before, "
-            + "the past is shorter, and slogger retention says so. For --commit log.", "none: as far as --log-budget allows",
+            + "the past is shorter, and slogger retention says so. For --commit log; and for the embedded store, which keeps no past "
+            + "without it.", "none: as far as --log-budget allows",
             nameof(ServeOptions.Retention)),
         new("retention-detail", Durability, "DURATION",
             "How far back each version of the past can be read. What is older is reduced: about one version in each --retention-step can "

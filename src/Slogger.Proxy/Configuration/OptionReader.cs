@@ -134,7 +134,8 @@ internal sealed class OptionReader
     /// <summary>Adds an error about an option that is given.</summary>
     public void Fail(string name, string what, string remedy) => Errors.Add(new OptionError($"--{name} {what}", OriginOf(name), remedy));
 
-    private OptionTexts? Texts(string name) => _layers.Select(layer => layer.Values.GetValueOrDefault(name))
+    /// <summary>An option's texts, of the highest source that has it; null: none has.</summary>
+    public OptionTexts? Texts(string name) => _layers.Select(layer => layer.Values.GetValueOrDefault(name))
         .FirstOrDefault(texts => texts is not null);
 
     private bool TryParse<T>(string name, string text, string origin, OptionTextParser<T> parse, out T value)

@@ -12,8 +12,8 @@ using Slogger.Resp;
 
 namespace Slogger.Proxy.Configuration;
 
-/// <summary>Options of a proxy for one shard. At most one of <see cref="Redis"/> and <see cref="RedisServerPath"/> is set; if none is, the
-/// store is embedded in the proxy, and <see cref="Commit"/> is faster.</summary>
+/// <summary>Options of a proxy for one shard. At most one of <see cref="Redis"/> and <see cref="RedisServerPath"/> is set. If none is, or
+/// <see cref="Commit"/> is faster, the store is embedded in the proxy.</summary>
 public sealed record ServeOptions
 {
     /// <summary>Largest version interval.</summary>
@@ -45,7 +45,7 @@ public sealed record ServeOptions
 
     /// <summary>
     /// The redis-server program (absolute path) to run for this shard: started, restarted and restored by the proxy, and left
-    /// running for the next proxy if this one is killed. Default: none.
+    /// running for the next proxy if this one is killed. With an embedded store: only to show its past. Default: none.
     /// </summary>
     public string? RedisServerPath { get; init; }
 
@@ -155,7 +155,7 @@ public sealed record ServeOptions
 
     /// <summary>
     /// How far back the past can be read, 1 s to 3650 days, while <see cref="LogBudgetBytes"/> is not reached. Older log is deleted with
-    /// the next checkpoint. Default: 0, as far as that budget allows.
+    /// the next checkpoint. Default: 0, as far as that budget allows; of an embedded store none is kept then.
     /// </summary>
     public TimeSpan Retention { get; init; }
 

@@ -66,7 +66,7 @@ public static class ServeOptionsReader
     {
         OptionReader reader = OptionReader.Open(commandLine, environment);
         (ListenAddress? redis, string? server) = StoreOptionsReader.Read(reader);
-        bool isEmbedded = !reader.IsGiven("redis") && !reader.IsGiven("redis-server");
+        bool isEmbedded = StoreOptionsReader.IsEmbedded(reader);
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         ClientTlsOptions? tls = ReadClientTls(reader);
         ServeOptions defaults = new() { DataDirectory = data, Metadata = MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db")) };
@@ -328,9 +328,10 @@ public static class ServeOptionsReader
                 + "--commit log");
         }
 
-        if (options.Retention > TimeSpan.Zero && options.Commit != CommitMode.Log)
+        if (options.Retention > TimeSpan.Zero && options.Commit is not (CommitMode.Log or CommitMode.Faster))
         {
-            reader.Fail("retention", "needs --commit log, and a Redis", "remove it, or give --redis or --redis-server with --commit log");
+            reader.Fail("retention", "needs --commit log, and a Redis; or the embedded store",
+                "remove it, or give --redis or --redis-server with --commit log");
         }
 
         if (options.RetentionDetail > options.Retention)

@@ -14,9 +14,11 @@ internal static class StoreOptionsReader
     private static readonly string[] RedisOptions =
     [
         "redis-config", "redis-directive", "redis-user", "redis-password-file", "redis-tls", "redis-tls-ca", "redis-tls-cert",
-            "redis-tls-key", "redis-tls-insecure",
-        "checkpoint-every", "log-budget", "retention", "retention-detail", "retention-step", "rollback", "seed",
+            "redis-tls-key", "redis-tls-insecure", "rollback", "seed",
     ];
+
+    // What has a meaning for the embedded store only with --retention.
+    private static readonly string[] PastOptions = ["checkpoint-every", "log-budget", "retention-detail", "retention-step"];
 
     private static readonly string[] FasterOptions = ["faster-memory", "faster-index", "faster-page", "faster-stride"];
 
@@ -26,6 +28,10 @@ internal static class StoreOptionsReader
             "cluster-enabled",
         "appendonly", "save", "repl-diskless-load", "include",
     };
+
+    /// <summary>Whether the store is embedded: no Redis is named; or only the program is with which its past is shown.</summary>
+    public static bool IsEmbedded(OptionReader reader) => !reader.IsGiven("redis")
+        && (!reader.IsGiven("redis-server") || (reader.IsGiven("retention") && reader.Texts("commit")?.Texts is ["faster"]));
 
     /// <summary>The two exclude each other within one source; a higher source's choice replaces a lower one's.</summary>
     public static (ListenAddress? Redis, string? Server) Read(OptionReader reader)
@@ -113,27 +119,35 @@ internal static class StoreOptionsReader
     /// <summary>What belongs to the other kind of store is a mistake: most likely the store was forgotten.</summary>
     public static void Check(OptionReader reader, ServeOptions options, bool isEmbedded)
     {
+        string why = options.RedisServerPath is null ? "since neither --redis nor --redis-server is given"
+            : "by --commit faster with --retention";
         foreach (string name in (isEmbedded ? RedisOptions : FasterOptions).Where(reader.IsGiven))
         {
             reader.Fail(
                 name,
-                isEmbedded ? "is for a Redis, and the store is embedded in the proxy, since neither --redis nor --redis-server is given"
+                isEmbedded ? $"is for a Redis, and the store is embedded in the proxy, {why}"
                     : "is for the embedded store, and a Redis is given",
                 isEmbedded ? "remove it, or name the Redis with --redis or --redis-server"
                     : "remove it, or leave out --redis and --redis-server");
         }
 
+        foreach (string name in PastOptions.Where(n => isEmbedded && reader.IsGiven(n) && !reader.IsGiven("retention")))
+        {
+            reader.Fail(name, $"is for a Redis, or for the past of the embedded store (--retention), and the store is embedded, {why}",
+                "remove it, give --retention, or name the Redis with --redis or --redis-server");
+        }
+
         if (isEmbedded && options.Commit != CommitMode.Faster)
         {
-            reader.Fail("commit", "is for a Redis, and the store is embedded in the proxy, since neither --redis nor "
-                + "--redis-server is given",
+            reader.Fail("commit", $"is for a Redis, and the store is embedded in the proxy, {why}",
                 "remove it: the embedded store commits by its own checkpoints; or name the Redis with --redis or --redis-server");
         }
 
         if (!isEmbedded && options.Commit == CommitMode.Faster)
         {
             reader.Fail("commit", "faster is for the embedded store, and a Redis is given",
-                "give log, bgsave or none, or leave out --redis and --redis-server");
+                "give log, bgsave or none, or leave out --redis and --redis-server; with --retention, --redis-server may name the program "
+                    + "that shows the past of the embedded store");
         }
 
         if (!isEmbedded)

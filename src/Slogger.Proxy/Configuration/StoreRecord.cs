@@ -55,7 +55,7 @@ public sealed record StoreRecord
         Cluster = options.Cluster,
         Shard = options.Shard.Number,
         Commit = options.Commit,
-        Address = options.Redis?.ToString() ?? options.RedisServerPath ?? "",
+        Address = options.Store == StoreKind.Faster ? "" : options.Redis?.ToString() ?? options.RedisServerPath ?? "",
         Created = DateTimeOffset.UtcNow,
     };
 

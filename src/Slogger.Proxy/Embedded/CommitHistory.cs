@@ -56,15 +56,26 @@ internal sealed class CommitHistory
     public KeptState? Latest(WorldLine current, Func<WorldLine, VersionNumber> lastValid, VersionNumber atMost)
     {
         KeptState? best = null;
+        foreach (KeptState state in InHistory(current, lastValid, atMost))
+        {
+            if (best is not { } b || state.Last >= b.Last) { best = state; }
+        }
+        return best;
+    }
+
+    /// <summary>The states that are part of the current history, by rising world-line and version.</summary>
+    /// <inheritdoc cref="Latest"/>
+    /// <returns>The states, their last versions no later than asked for.</returns>
+    public IReadOnlyList<KeptState> InHistory(WorldLine current, Func<WorldLine, VersionNumber> lastValid, VersionNumber atMost)
+    {
+        var states = new List<KeptState>();
         foreach (KeptState state in All)
         {
             if (state.Line > current) { continue; }
             VersionNumber valid = state.Line == current ? atMost : VersionNumber.Min(atMost, lastValid(state.Line));
-            if (state.First > valid) { continue; }
-            KeptState limited = state with { Last = VersionNumber.Min(state.Last, valid) };
-            if (best is not { } b || limited.Last >= b.Last) { best = limited; }
+            if (state.First <= valid) { states.Add(state with { Last = VersionNumber.Min(state.Last, valid) }); }
         }
-        return best;
+        return states;
     }
 
     /// <summary>In the versions up to this one nothing was done since the newest state before it, whose they are. Durable when it

@@ -46,6 +46,7 @@ internal static class PastAnswer
     public static byte[] Error(string text) => Encoding.UTF8.GetBytes($"-{text.ReplaceLineEndings(" ")}\r\n");
 
     /// <summary>There is no program to show the past with.</summary>
-    public static PastException NoServer() => new("the past is shown by a redis-server beside the shard's own, and this process knows no "
-        + "program for it, since its Redis is run by others (--redis): use slogger restore with a copy of the data directory");
+    public static PastException NoServer() => new("the past is shown by a redis-server beside the shard's store, and this process knows no "
+        + "program for it. If its Redis is run by others (--redis), use slogger restore with a copy of the data directory; if the store is "
+        + "embedded, start with --commit faster --redis-server redis-server");
 }

@@ -219,8 +219,16 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         : PastInstant.ClosedAt(grid, NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond));
 
     private PastPoint? InDetail(VersionNumber version) =>
-        log.BoundaryAtOrBelow(version) is { } end && checkpoints.Latest(log, end.Offset) is { } checkpoint
+        log.BoundaryAtOrBelow(version) is { } end && !IsInGap(version, end) && checkpoints.Latest(log, end.Offset) is { } checkpoint
             ? new(end, checkpoint, null) : null;
+
+    // What was done between the last end before it and the first behind it is not in the log.
+    private bool IsInGap(VersionNumber version, in Boundary end)
+    {
+        if (version == end.Version || !log.HasGap(end.Offset, long.MaxValue)) { return false; }
+        foreach (Boundary next in log.BoundariesFrom(version.Next)) { return log.HasGap(end.Offset, next.Offset); }
+        return true;
+    }
 
     // Below what is kept in detail: the last window at or below the version.
     private PastPoint? Reduced(VersionNumber version)
@@ -260,7 +268,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     private string WhatIsKept(VersionNumber version) => _window.Find() switch
     {
         null => "nothing is kept yet",
-        { } reach when reach.From <= version => "writes that no log has lie between it and the checkpoint below",
+        { } reach when reach.From <= version => "writes that no log has lie between it and the last version before that is kept",
         { } reach => string.Create(CultureInfo.InvariantCulture, $"the log of this shard goes back to version {reach.From}, of "
             + $"{TimeOf(reach.From)} (--retention and --log-budget decide how far)"),
     };

@@ -24,17 +24,24 @@ internal sealed class PastReducer(VersionLog log, CheckpointStore checkpoints, F
     private Thread? _thread;
     private long _notBeforeMs;
 
-    /// <summary>Whether something can be begun, and it is time to look whether there is something.</summary>
-    public bool IsDue()
+    /// <summary>Begins what is to be reduced next, if nothing is under way and it is time to look.</summary>
+    /// <param name="next">Deletes what was reduced, and says between which checkpoints it goes on, each the next one that is kept; none:
+    /// there is nothing to be reduced now.</param>
+    public void Keep(Func<IReadOnlyList<Checkpoint>> next)
     {
-        if (_thread is { IsAlive: true } || Environment.TickCount64 < Volatile.Read(ref _notBeforeMs)) { return false; }
+        if (_thread is { IsAlive: true } || Environment.TickCount64 < Volatile.Read(ref _notBeforeMs)) { return; }
         Volatile.Write(ref _notBeforeMs, Environment.TickCount64 + LookPauseMs);
-        return true;
+        try
+        {
+            if (next() is { Count: > 0 } between) { Begin(between); }
+        }
+        catch (LogIOException e) when (!e.IsFatal)
+        {
+            report.Warn($"{shard}: log that was reduced cannot be deleted, and it is tried again: {e.Message}");
+        }
     }
 
-    /// <summary>Begins to reduce what lies between checkpoints.</summary>
-    /// <param name="between">They, each the next one that is kept; two at least.</param>
-    public void Begin(IReadOnlyList<Checkpoint> between)
+    private void Begin(IReadOnlyList<Checkpoint> between)
     {
         _thread = new Thread(() => Work(between)) { Name = "log reduction", IsBackground = true, Priority = ThreadPriority.Lowest };
         _thread.Start();

@@ -77,8 +77,8 @@ internal sealed class ShardPast : IPastReads
         _roll = new(options, log, checkpoints, instants) { Live = () => Live!() };
     }
 
-    /// <summary>The live store, which knows who may read what.</summary>
-    public required Func<RedisEndpoint> Live { get; init; }
+    /// <summary>The live store, which knows who may read what; null: it has no users, and all may.</summary>
+    public required Func<RedisEndpoint?> Live { get; init; }
 
     /// <summary>The world-line of a version.</summary>
     public required Func<VersionNumber, WorldLine> LineOf { get; init; }

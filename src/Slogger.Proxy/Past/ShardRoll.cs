@@ -44,8 +44,8 @@ internal sealed class ShardRoll : IPastRoll
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
     }
 
-    /// <summary>The live store, which knows who may have all data.</summary>
-    public required Func<RedisEndpoint> Live { get; init; }
+    /// <summary>The live store, which knows who may have all data; null: it has no users, and all may.</summary>
+    public required Func<RedisEndpoint?> Live { get; init; }
 
     /// <summary>The offset from which it needs the log; <see cref="long.MaxValue"/>: there is none.</summary>
     public long HeldFrom => _rolling?.Store.Offset ?? long.MaxValue;

@@ -62,8 +62,8 @@ internal sealed class ShardSnapshots : IPastSnapshots
         }
     }
 
-    /// <summary>The live store, which knows who may have all data.</summary>
-    public required Func<RedisEndpoint> Live { get; init; }
+    /// <summary>The live store, which knows who may have all data; null: it has no users, and all may.</summary>
+    public required Func<RedisEndpoint?> Live { get; init; }
 
     /// <summary>The past of the shard, of which this is a part.</summary>
     public required ShardPast Past { get; init; }

@@ -1,4 +1,4 @@
-// Takes checkpoints of a Redis, so that a restore does not have much of the log to replay, and deletes what lies behind them.
+// Takes checkpoints of a store, so that a restore does not have much of the log to replay, and deletes what lies behind them.
 //
 // The log is trimmed under its lock, which nobody holds while a checkpoint is fetched.
 using Slogger.Core.Identities;
@@ -16,6 +16,25 @@ using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Shards;
 
+/// <summary>What checkpoints are taken from. Whoever takes one has the turn.</summary>
+internal interface ICheckpointSource
+{
+    /// <summary>Waits for the turn; <see cref="EndTurn"/> gives it back.</summary>
+    Task TurnAsync(CancellationToken stop);
+
+    /// <summary>Lets others take one.</summary>
+    void EndTurn();
+
+    /// <summary>Where one may be written.</summary>
+    string NewFile();
+
+    /// <summary>Takes one.</summary>
+    /// <param name="file">Where to.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <param name="taken">Called when it is decided what it holds.</param>
+    Task<CheckpointResult> FetchAsync(string file, CancellationToken stop, Action? taken = null);
+}
+
 /// <summary>The checkpoints of one shard's log. The control task, if nothing else is said.</summary>
 internal sealed class Checkpointer
 {
@@ -32,12 +51,13 @@ internal sealed class Checkpointer
     private readonly VersionLog _log;
     private readonly Lock _logLock;
     private readonly CheckpointStore _store;
-    private readonly RedisDumps _dumps;
+    private readonly ICheckpointSource _dumps;
     private long _nextUs;
     private long _nextEarlyUs;
     private bool _isShort;
 
-    public Checkpointer(ServeOptions options, ILogger report, VersionLog log, Lock logLock, CheckpointStore store, RedisDumps dumps)
+    public Checkpointer(ServeOptions options, ILogger report, VersionLog log, Lock logLock, CheckpointStore store,
+        ICheckpointSource dumps)
     {
         _options = options;
         _report = report;

@@ -104,13 +104,18 @@ internal partial class FasterShard
 
     // ---- The keeper ----
 
-    internal override void StartWorkers() => _keeper = Task.Run(() => KeepAsync(Lifetime.End), CancellationToken.None);
+    internal override void StartWorkers()
+    {
+        _keeper = Task.Run(() => KeepAsync(Lifetime.End), CancellationToken.None);
+        _past?.Start();
+    }
 
     internal override async Task EndWorkersAsync()
     {
         await base.EndFollowingAsync().ConfigureAwait(false);
         await Site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         await _keeper.ConfigureAwait(false);
+        await EndPastAsync().ConfigureAwait(false);
         // The store ends before the loop does, which must have no way to it then.
         _frontEndClosed = Access.CloseAsync();
         await Task.WhenAny(_frontEndClosed, Task.Delay(FrontEndLimit)).ConfigureAwait(false);
@@ -205,6 +210,7 @@ internal partial class FasterShard
 
     void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, VersionNumber> lastValid)
     {
-        if (_history.OldestNeeded(cut, lastValid) is { } oldest) { _faster!.Keep(oldest); }
+        if (_history.OldestNeeded(cut, lastValid) is not { } oldest) { return; }
+        _faster!.Keep(_past?.OldestKept(_faster, oldest) ?? oldest);
     }
 }

@@ -72,6 +72,7 @@ internal partial class FasterShard
     // A first commit, before anything is forwarded: the next process knows by it that this one has served.
     internal override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
     {
+        _past?.BreakOff();
         Open(null, open: at.Version);
         await _faster!.CommitAsync(at.WorldLine, at.Version.Next, stop).ConfigureAwait(false);
         _report.Info($"shard {_options.Shard}: begins with {what}: world-line {at.WorldLine}");
@@ -97,6 +98,7 @@ internal partial class FasterShard
     internal override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop)
     {
         WorldPoint commit = StateAt(content.Version, current).Commit;
+        _past?.BreakOff();
         _history.Enter(at.WorldLine, at.Version, commit);
         Open(commit);
         Follow(BoundaryAt(at.Version, at.WorldLine), at);

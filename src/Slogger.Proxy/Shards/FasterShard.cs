@@ -16,6 +16,7 @@ using Slogger.Faster.Commands;
 using Slogger.Faster.Commits;
 using Slogger.FrontEnd;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
@@ -24,12 +25,12 @@ using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
 
-internal partial class FasterShard : VersionedShard, IKeptStates
+internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHost
 {
     /// <summary>How long the end waits for the front end: longer, and the store is left as it is.</summary>
     public TimeSpan FrontEndLimit { get; init; } = TimeSpan.FromSeconds(10);
 
-    private const long CommitPollMicroseconds = 1_000;
+    private const long CommitPollMicroseconds = 1_000, PastPauseMs = 10_000;
     private readonly FasterOptions _fasterOptions;
     private FasterStore? _faster;
     private CommandEngine? _engine;
@@ -43,6 +44,12 @@ internal partial class FasterShard : VersionedShard, IKeptStates
 
     // The world-line whose state the store holds.
     private WorldLine _holds;
+
+    // With --retention; null if it could not be opened again.
+    private volatile FasterPast? _past;
+    private readonly Lock _pastLock = new();
+    private long _pastNotBeforeMs;
+    private bool _hasPastEnded;
 
     // As of the keeper's last look: the store may have ended when it is asked for.
     private volatile FasterStatistics? _statistics;
@@ -67,6 +74,9 @@ internal partial class FasterShard : VersionedShard, IKeptStates
     public override string MarkerChannel => "";
 
     public override IStoreConnector Connector => _connector ?? throw new InvalidOperationException("The store is not open.");
+
+    /// <inheritdoc />
+    public override IPastReads? Past => _past?.Reads;
 
     internal override string ModeName => "faster";
 
@@ -128,6 +138,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates
     {
         _kept.OnCommitted(point);
         WakeKeeper();
+        _past?.Wake();
     }
 
     internal override HybridTimestamp? OpenKept()
@@ -146,10 +157,74 @@ internal partial class FasterShard : VersionedShard, IKeptStates
         {
             throw new RecoveryRefusedException($"shard {_options.Shard}: the embedded store cannot be used: {e.Message}");
         }
+        OpenPast();
         if (IsFollowing) { return StreamLog.LastBoundary?.Time; }
         if (_history.All is not [.., var newest]) { return null; }
         return _stopped is { } note && note.Point.Version == newest.Last ? note.Time : EndOf(newest.Last);
     }
+
+    // ---- The past ----
+
+    private void OpenPast()
+    {
+        if (_options.Retention == TimeSpan.Zero) { return; }
+        try
+        {
+            _past = FasterPast.Open(this, this, _options, _report);
+        }
+        catch (LogException e) when (e is not LogFencedException)
+        {
+            throw new RecoveryRefusedException($"shard {_options.Shard}: the past cannot be opened: {e.Message} To go on without what it "
+                + $"holds, move {Path.Combine(_options.DataDirectory, FasterPast.Folder)} away.");
+        }
+    }
+
+    internal override async Task MaintainAsync(CancellationToken stop)
+    {
+        if (_options.Retention == TimeSpan.Zero) { return; }
+        if (_past is { IsToBeOpened: true } failed)
+        {
+            await failed.EndAsync().ConfigureAwait(false);
+            _past = null;
+        }
+        if (_past is null) { OpenPastAgain(); }
+        _past?.Keep();
+    }
+
+    private void OpenPastAgain()
+    {
+        if (Environment.TickCount64 < _pastNotBeforeMs) { return; }
+        lock (_pastLock)
+        {
+            if (_hasPastEnded) { return; }
+            try
+            {
+                FasterPast past = FasterPast.Open(this, this, _options, _report);
+                past.Start();
+                _past = past;
+            }
+            catch (LogException e)
+            {
+                _pastNotBeforeMs = Environment.TickCount64 + PastPauseMs;
+                _report.Warn($"shard {_options.Shard}: the past cannot be opened again, and that is tried later: {e.Message}");
+            }
+        }
+    }
+
+    // Nothing of it looks at the store any more.
+    private async Task EndPastAsync()
+    {
+        lock (_pastLock) { _hasPastEnded = true; }
+        if (_past is { } past) { await past.EndAsync().ConfigureAwait(false); }
+    }
+
+    FasterStore? IFasterPastHost.Store => Versions.IsAttached ? _faster : null;
+
+    CommitHistory IFasterPastHost.States => _history;
+
+    VersionNumber IFasterPastHost.LastValid(WorldLine line) => Seat.LastValid(line, Recovery.Lines);
+
+    HybridTimestamp IFasterPastHost.EndOf(VersionNumber version) => EndOf(version);
 
     // A version is closed when the clock has passed its end.
     private HybridTimestamp EndOf(VersionNumber version) => HybridTimestamp.Of(Seat.Grid.StartOf(version.Next), 0);
@@ -216,7 +291,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates
             yield return ("undone_bytes", state.UndoneBytes);
         }
         yield return ("commits_failed", _pacing.Failed);
-        foreach ((string, long) line in _rollbacks.Status) { yield return line; }
+        foreach ((string, long) line in (_past?.Status() ?? []).Concat(_rollbacks.Status)) { yield return line; }
     }
 
     private EngineOptions EngineOptionsOf(FasterStore store) => new()

@@ -189,7 +189,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         KeepPast();
         _reset?.Keep();
         _keyIndexes?.Keep();
-        KeepDetail();
+        // What follows another site is that one's to reduce.
+        if (!IsFollowing) { _reducer?.Keep(_checkpointer.KeepDetail); }
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
         if (_isShippingDue) { BeginShipping(); }
         if (_shipping is { } shipping)
@@ -205,20 +206,6 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         _instants?.Keep();
         _past?.Keep();
-    }
-
-    // What follows another site is that one's to reduce.
-    private void KeepDetail()
-    {
-        if (_reducer is not { } reducer || IsFollowing || !reducer.IsDue()) { return; }
-        try
-        {
-            if (_checkpointer.KeepDetail() is { Count: > 0 } between) { reducer.Begin(between); }
-        }
-        catch (LogIOException e) when (!e.IsFatal)
-        {
-            _report.Warn($"shard {_options.Shard}: log that was reduced cannot be deleted, and it is tried again: {e.Message}");
-        }
     }
 
     internal override Task BeforeEndAsync() => _checkpointer.TakeAtEndAsync();

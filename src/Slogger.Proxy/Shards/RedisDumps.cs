@@ -14,23 +14,21 @@ namespace Slogger.Proxy.Shards;
 /// <param name="redis">The Redis, where it is now.</param>
 /// <param name="undoFile">Says which setting of Redis is to be put back.</param>
 internal sealed class RedisDumps(CheckpointStore checkpoints, SemaphoreSlim turn, Func<RedisEndpoint> redis, string undoFile)
+    : ICheckpointSource
 {
     // Redis sees the end of its child in the next tick of its own clock (100 ms); what runs longer is somebody else's child.
     private static readonly TimeSpan ChildEndMax = TimeSpan.FromSeconds(1);
 
-    /// <summary>Waits for the turn; <see cref="EndTurn"/> gives it back.</summary>
+    /// <inheritdoc />
     public Task TurnAsync(CancellationToken stop) => turn.WaitAsync(stop);
 
-    /// <summary>Lets others dump.</summary>
+    /// <inheritdoc />
     public void EndTurn() => turn.Release();
 
-    /// <summary>Where a dump may be written.</summary>
+    /// <inheritdoc />
     public string NewFile() => checkpoints.NewTemporaryPath();
 
-    /// <summary>Takes a dump. Under the turn.</summary>
-    /// <param name="file">Where to.</param>
-    /// <param name="stop">Gives up.</param>
-    /// <param name="taken">Called when Redis has begun it.</param>
+    /// <inheritdoc />
     public async Task<CheckpointResult> FetchAsync(string file, CancellationToken stop, Action? taken = null)
     {
         await using RedisConnection control = await RedisConnection.ConnectAsync(redis(), cancellation: stop).ConfigureAwait(false);

@@ -43,6 +43,8 @@ internal static class FailPoint
     public const string KeyIndexRead = "key-index-read";
     public const string KeyIndexWritten = "key-index-written";
     public const string HistoryBegun = "history-begun";
+    public const string PastAppended = "past-appended";
+    public const string PastDurable = "past-durable";
     public const string OlderVersionKept = "older-version-kept";
     public const string ClientsTold = "clients-told";
     public const string SiteTaken = "site-taken";

@@ -11,9 +11,11 @@ public sealed class ReadRights : IAsyncDisposable
 {
     private const int AskedAtOnce = 1000;
 
-    private readonly RedisConnection _live;
+    private static readonly string[] s_all = ["+@all"];
 
-    private ReadRights(RedisConnection live) => _live = live;
+    private readonly RedisConnection? _live;    // null: there are no users
+
+    private ReadRights(RedisConnection? live) => _live = live;
 
     /// <summary>The right to know all names of keys.</summary>
     public static IReadOnlyList<byte[]> OfNames { get; } = ["SCAN"u8.ToArray(), "0"u8.ToArray()];
@@ -23,11 +25,11 @@ public sealed class ReadRights : IAsyncDisposable
     public static IReadOnlyList<byte[]> OfValue(byte[] key) => ["DUMP"u8.ToArray(), key];
 
     /// <summary>Connects.</summary>
-    /// <param name="live">The Redis, as a user who may ask.</param>
+    /// <param name="live">The Redis, as a user who may ask. Null: the store has no users, and whoever reaches it may read all.</param>
     /// <param name="stop">Gives up.</param>
     /// <exception cref="RedisException">It cannot be reached.</exception>
-    public static async Task<ReadRights> OpenAsync(RedisEndpoint live, CancellationToken stop) =>
-        new(await RedisConnection.ConnectAsync(live, cancellation: stop).ConfigureAwait(false));
+    public static async Task<ReadRights> OpenAsync(RedisEndpoint? live, CancellationToken stop) =>
+        new(live is null ? null : await RedisConnection.ConnectAsync(live, cancellation: stop).ConfigureAwait(false));
 
     /// <summary>Asks whether a user may run a command (<c>ACL DRYRUN</c>, Redis 7.0 or later); nothing of it is run.</summary>
     /// <param name="user">The user.</param>
@@ -37,7 +39,8 @@ public sealed class ReadRights : IAsyncDisposable
     /// <exception cref="RedisException">Redis could not be asked.</exception>
     public async Task<string?> RefusalAsync(string user, IReadOnlyList<byte[]> words, CancellationToken stop)
     {
-        RedisReply reply = (await AskAsync(user, [words], stop).ConfigureAwait(false))[0];
+        if (_live is null) { return null; }
+        RedisReply reply = (await AskAsync(_live, user, [words], stop).ConfigureAwait(false))[0];
         return IsYes(reply) ? null
             : reply.IsError ? $"ERR SLOGGER it cannot be asked whether {user} may read this: Redis answered {reply.Text}"
             : $"NOPERM {reply.Text}";
@@ -50,6 +53,7 @@ public sealed class ReadRights : IAsyncDisposable
     /// <exception cref="RedisException">Redis could not be asked.</exception>
     public async Task<IReadOnlyList<string>> CommandRulesAsync(string user, CancellationToken stop)
     {
+        if (_live is null) { return s_all; }
         RedisBatch asked = new RedisBatch().Add("ACL"u8.ToArray(), "GETUSER"u8.ToArray(), Encoding.Latin1.GetBytes(user));
         using CommandCounts.Sending? counted = _live.Endpoint.Counts?.Send("ACL", "GETUSER");
         RedisReply facts = (await _live.PipelineAsync(asked.Written, asked.Count, stop).ConfigureAwait(false))[0];
@@ -68,31 +72,33 @@ public sealed class ReadRights : IAsyncDisposable
     {
         ArgumentNullException.ThrowIfNull(keys);
         var unreadable = new HashSet<StoreKey>();
+        if (_live is null) { return unreadable; }
         foreach (StoreKey[] some in keys.Chunk(AskedAtOnce))
         {
-            IReadOnlyList<RedisReply> replies = await AskAsync(user, [.. some.Select(k => OfValue(k.Name))], stop).ConfigureAwait(false);
+            IReadOnlyList<RedisReply> replies = await AskAsync(_live, user, [.. some.Select(k => OfValue(k.Name))], stop)
+                .ConfigureAwait(false);
             unreadable.UnionWith(some.Where((_, i) => !IsYes(replies[i])));
         }
         return unreadable;
     }
 
     /// <inheritdoc />
-    public ValueTask DisposeAsync() => _live.DisposeAsync();
+    public ValueTask DisposeAsync() => _live?.DisposeAsync() ?? ValueTask.CompletedTask;
 
     private static bool IsYes(RedisReply reply) => reply is { Kind: RedisReplyKind.Status, Text: "OK" };
 
-    private async Task<IReadOnlyList<RedisReply>> AskAsync(string user, IReadOnlyList<IReadOnlyList<byte[]>> commands,
-        CancellationToken stop)
+    private static async Task<IReadOnlyList<RedisReply>> AskAsync(RedisConnection live, string user,
+        IReadOnlyList<IReadOnlyList<byte[]>> commands, CancellationToken stop)
     {
         var asked = new RedisBatch();
         foreach (IReadOnlyList<byte[]> words in commands)
         {
             asked.Add(["ACL"u8.ToArray(), "DRYRUN"u8.ToArray(), Encoding.Latin1.GetBytes(user), .. words]);
         }
-        CommandCounts.Sending?[] counted = [.. commands.Select(_ => _live.Endpoint.Counts?.Send("ACL", "DRYRUN"))];
+        CommandCounts.Sending?[] counted = [.. commands.Select(_ => live.Endpoint.Counts?.Send("ACL", "DRYRUN"))];
         try
         {
-            return await _live.PipelineAsync(asked.Written, asked.Count, stop).ConfigureAwait(false);
+            return await live.PipelineAsync(asked.Written, asked.Count, stop).ConfigureAwait(false);
         }
         finally
         {

@@ -1,4 +1,4 @@
-// Writes an RDB file of some keys, each with its value as the past gave it. The format's version is that of the newest value; so the head
+// Writes an RDB file, key by key. The format's version is that of the newest value; so the head
 // and the checksum are written at the end.
 using System.Buffers.Binary;
 using System.Globalization;
@@ -30,10 +30,8 @@ public sealed class RdbWriter(Stream file)
     /// <param name="value">Its value.</param>
     /// <param name="expiresAtMs">When it is to expire, in milliseconds since the Unix epoch; 0: never.</param>
     /// <exception cref="IOException">It cannot be written.</exception>
-    public void Add(int database, byte[] name, bool isString, byte[] value, long expiresAtMs)
+    public void Add(int database, ReadOnlySpan<byte> name, bool isString, ReadOnlySpan<byte> value, long expiresAtMs)
     {
-        ArgumentNullException.ThrowIfNull(name);
-        ArgumentNullException.ThrowIfNull(value);
         if (_database is null) { _buffered.Write(stackalloc byte[HeadBytes]); }
         if (_database != database)
         {
@@ -54,8 +52,8 @@ public sealed class RdbWriter(Stream file)
         else
         {
             // As DUMP gives it: the type, the value, the format's version, a checksum.
-            _buffered.Write(value.AsSpan(1, value.Length - 1 - PayloadTailBytes));
-            _format = Math.Max(_format, BinaryPrimitives.ReadUInt16LittleEndian(value.AsSpan(value.Length - PayloadTailBytes)));
+            _buffered.Write(value[1..^PayloadTailBytes]);
+            _format = Math.Max(_format, BinaryPrimitives.ReadUInt16LittleEndian(value[^PayloadTailBytes..]));
         }
         Keys++;
     }
@@ -79,7 +77,7 @@ public sealed class RdbWriter(Stream file)
         (file as FileStream)?.Flush(flushToDisk: true);
     }
 
-    private void WriteString(byte[] text)
+    private void WriteString(ReadOnlySpan<byte> text)
     {
         WriteLength(text.Length);
         _buffered.Write(text);

@@ -39,6 +39,9 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>Further options of serve, where the store is a Redis.</summary>
     public IReadOnlyList<string> RedisOptions { get; init; } = [];
 
+    /// <summary>Further options of serve, where the store is embedded.</summary>
+    public IReadOnlyList<string> EmbeddedOptions { get; init; } = [];
+
     /// <summary>How many shards, the last ones that the cluster was made with, have an embedded store.</summary>
     public int Embedded { get; init; }
 
@@ -177,7 +180,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>A shard's options of serve, besides where it listens.</summary>
     public string[] OptionsOf(int shard) =>
     [
-        .. IsEmbedded(shard) ? (string[])[] : [.. Store(shard), .. RedisOptions], "--data", Data(shard), "--metadata", Metadata,
+        .. IsEmbedded(shard) ? EmbeddedOptions : [.. Store(shard), .. RedisOptions], "--data", Data(shard), "--metadata", Metadata,
         .. shard < shards ? ["--shards", Text(shards)] : (string[])["--join"], "--shard", Text(shard), "--finder", Finder, "--partitions",
             Partitions.ToString(), .. Options,
     ];

@@ -10,10 +10,10 @@ internal static class StoreContents
 {
     private const int Databases = 4;
 
-    public static async Task<List<Seen>> ReadAllAsync(RespClient client)
+    public static async Task<List<Seen>> ReadAllAsync(RespClient client, int databases = Databases)
     {
         List<Seen> all = [];
-        for (int database = 0; database < Databases; database++)
+        for (int database = 0; database < databases; database++)
         {
             await client.DoAsync("SELECT", Text(database));
             string[] keys = [.. (await client.DoAsync("KEYS", "*")).Items.Select(k => k.Text), "missing"];
