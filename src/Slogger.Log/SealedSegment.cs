@@ -59,11 +59,13 @@ public sealed partial class VersionLog
     }
 
     // Nothing depends on it.
-    private void TryDeleteIndexOf(string segmentPath)
+    private void TryDeleteIndexOf(string segmentPath) => TryDelete(SegmentName.IndexOf(segmentPath));
+
+    private void TryDelete(string path)
     {
         try
         {
-            _files.Delete(SegmentName.IndexOf(segmentPath));
+            _files.Delete(path);
         }
         catch (Exception e) when (IsDiskFailure(e))
         {
@@ -79,7 +81,7 @@ public sealed partial class VersionLog
         {
             if (name.Contains(SegmentName.IndexExtension, StringComparison.Ordinal) && !wanted.Contains(name))
             {
-                _files.Delete(Path.Combine(_options.Directory, name));
+                TryDelete(Path.Combine(_options.Directory, name));
             }
         }
     }

@@ -1,5 +1,5 @@
-// Reads the log from the end of one version to the end of another: what was done to a key, and to which keys something was done. The log
-// is held against trimming meanwhile.
+// Reads the log from the end of one version to the end of another: what was done to a key, and to which keys something was done. Where
+// there are indexes of keys, what was done to one key is sought by them. The log is held against trimming meanwhile.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;

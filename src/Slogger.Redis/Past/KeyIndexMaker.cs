@@ -117,25 +117,38 @@ public sealed class KeyIndexMaker
         }
         ulong crc = Crc64.Append(Crc64.Append(0, head[..^sizeof(ulong)]), front.AsSpan(KeyIndex.HeadBytes));
         BinaryPrimitives.WriteUInt64LittleEndian(head[^sizeof(ulong)..], crc);
-        using (FileStream file = PrivateFile.Create(path + AsideExtension, FileShare.None, bufferBytes: 256 << 10))
+        try
         {
-            file.Write(front);
-            var page = new byte[KeyIndex.PageBytes];
-            for (int i = 0; i < hashes.Length; i += KeyIndex.EntriesOfPage)
-            {
-                Array.Clear(page);
-                int count = Math.Min(KeyIndex.EntriesOfPage, hashes.Length - i);
-                for (int k = 0; k < count; k++)
-                {
-                    Span<byte> entry = page.AsSpan(sizeof(ulong) + (k * KeyIndex.EntryBytes));
-                    BinaryPrimitives.WriteUInt32LittleEndian(entry, hashes[i + k]);
-                    BinaryPrimitives.WriteUInt32LittleEndian(entry[4..], places[i + k]);
-                }
-                BinaryPrimitives.WriteUInt64LittleEndian(page, KeyIndex.CrcOf(page, i / KeyIndex.EntriesOfPage, mark.Salt));
-                file.Write(page);
-            }
+            WriteFile(path + AsideExtension, front, mark.Salt);
+            File.Move(path + AsideExtension, path, overwrite: true);
         }
-        File.Move(path + AsideExtension, path, overwrite: true);
+        catch
+        {
+            // A full disk is full enough.
+            File.Delete(path + AsideExtension);
+            throw;
+        }
+    }
+
+    private void WriteFile(string path, ReadOnlySpan<byte> front, uint salt)
+    {
+        ReadOnlySpan<uint> hashes = CollectionsMarshal.AsSpan(_hashes), places = CollectionsMarshal.AsSpan(_places);
+        using FileStream file = PrivateFile.Create(path, FileShare.None, bufferBytes: 256 << 10);
+        file.Write(front);
+        var page = new byte[KeyIndex.PageBytes];
+        for (int i = 0; i < hashes.Length; i += KeyIndex.EntriesOfPage)
+        {
+            Array.Clear(page);
+            int count = Math.Min(KeyIndex.EntriesOfPage, hashes.Length - i);
+            for (int k = 0; k < count; k++)
+            {
+                Span<byte> entry = page.AsSpan(sizeof(ulong) + (k * KeyIndex.EntryBytes));
+                BinaryPrimitives.WriteUInt32LittleEndian(entry, hashes[i + k]);
+                BinaryPrimitives.WriteUInt32LittleEndian(entry[4..], places[i + k]);
+            }
+            BinaryPrimitives.WriteUInt64LittleEndian(page, KeyIndex.CrcOf(page, i / KeyIndex.EntriesOfPage, salt));
+            file.Write(page);
+        }
     }
 
     private void Note(uint place, EffectReach reach, Effect effect, int database)
