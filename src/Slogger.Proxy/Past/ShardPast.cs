@@ -119,7 +119,17 @@ internal sealed class ShardPast : IPastReads
             return PastAnswer.Error(elsewhere);
         }
         // A time is that of the last version at or before it that is kept.
-        if (read.At.By != InstantBy.Version) { version = _instants.Hold(version).End.Version; }
+        if (read.At.By != InstantBy.Version)
+        {
+            VersionNumber wanted = version;
+            version = _instants.Hold(wanted).End.Version;
+            if (version != wanted && read.Keys is [var moved, ..]
+                && await _instants.Owners.ElsewhereAsync(moved, version, _ending.Token).ConfigureAwait(false) is not null)
+            {
+                throw new PastException($"of version {wanted} this shard has the state of {version}, when it did not have the key yet: ask "
+                    + $"for version {version}", PastProblem.NotKept);
+            }
+        }
         else if (read.Keys is [var first, ..] && !_instants.Owners.Has(first) && _instants.Hold(version).End.Version != version)
         {
             // Who asks has made sure of it at those only that have slots now.

@@ -79,10 +79,14 @@ internal sealed class FasterPast : ICheckpointSource
             Committed = () => Committed,
             Grid = () => shard.Seat.Grid,
             NowUs = () => shard.Now().Microseconds,
-            Owners = () => shard.Moves.Watch?.Table,
+            Owners = new(options.Shard, () => shard.Moves.Watch, () => shard.Seat.Partitions),
+            Follows = () => false,
         };
         // It has no users: whoever reaches it may read it.
-        _reads = new(options, log, checkpoints, _instants) { Live = () => null, Reset = new NoReset() };
+        _reads = new(options, log, checkpoints, _instants, keys: null)
+        {
+            Live = () => null, Reset = new NoReset(), LineOf = shard.Recovery.LineOf,
+        };
         _checkpointer = new(options, report, log, new Lock(), checkpoints, this)
         {
             RecordedCut = () => Committed,

@@ -165,8 +165,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         {
             Live = () => _fence.Endpoint,
             Reset = _reset,
-            LineOf = version => Recovery.Lines.Where(l => l.BranchOf(_options.Shard) < version).Select(l => l.WorldLine)
-                .DefaultIfEmpty(Core.WorldLines.WorldLine.First).Max(),
+            LineOf = Recovery.LineOf,
         };
         if (_options.RetentionDetail > TimeSpan.Zero)
         {

@@ -43,6 +43,10 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
     /// <summary>The world-lines, as the metadata had them at the last recovery.</summary>
     public IReadOnlyList<WorldLineRecord> Lines { get; private set; } = [];
 
+    /// <summary>The world-line to which a version of the history belongs.</summary>
+    public WorldLine LineOf(VersionNumber version) => Lines.Where(l => l.BranchOf(options.Shard) < version).Select(l => l.WorldLine)
+        .DefaultIfEmpty(WorldLine.First).Max();
+
     /// <summary>The recorded cut, as the last recovery has found it.</summary>
     public WorldPoint Cut => _life.Cut;
 
