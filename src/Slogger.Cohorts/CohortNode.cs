@@ -5,6 +5,7 @@
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.FrontEnd;
 using Slogger.Grpc.Server;
 using Slogger.Log;
@@ -306,6 +307,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         _election!.LeadTold(NowUs, lead, Last);
         Perform();
     }
+
+    /// <summary>By these grids the leader's versions went.</summary>
+    public void OnGrid(VersionGrid grid) => _shard!.OnGrid(grid);
 
     /// <summary>A message of a leader, which may name the members. False: its reign is over; the answer says which was promised.</summary>
     public bool Heard(Reign reign, NodeName from, Cohort? members, out Reign promised)

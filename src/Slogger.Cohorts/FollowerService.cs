@@ -2,6 +2,7 @@
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
@@ -33,6 +34,7 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
             while (await call.ReadAsync().ConfigureAwait(false) is { } frame)
             {
                 ShipMessage message = ShipWire.FromWire(frame);
+                VersionGrid? grid = ShipWire.GridOf(frame);
                 if (frame.Request.Hello is { } hello)
                 {
                     if (terms.Against(ShipWire.TermsOf(hello)) is { } why) { throw new RpcException(StatusCode.FailedPrecondition, why); }
@@ -42,7 +44,7 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
                 if (leader is not { } from) { throw new RpcException(StatusCode.InvalidArgument, "the call does not begin with a hello"); }
                 try
                 {
-                    await thread.DoAsync(() => Take(message, from, members, link)).ConfigureAwait(false);
+                    await thread.DoAsync(() => Take(message, from, members, grid, link)).ConfigureAwait(false);
                 }
                 catch (OperationCanceledException)
                 {
@@ -58,7 +60,7 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
     }
 
     // The node's thread. The message's bytes are its own until this has returned.
-    private bool Take(in ShipMessage message, NodeName from, Cohort? members, ReplyLink link)
+    private bool Take(in ShipMessage message, NodeName from, Cohort? members, VersionGrid? grid, ReplyLink link)
     {
         if (!node.Heard(new Reign(message.Request.Sender.Epoch), from, message.Request is ShipRequest.Hello ? members : null, out Reign promised))
         {
@@ -66,6 +68,7 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
                 new(default, promised.Number, long.MaxValue)));
             return false;
         }
+        if (grid is not null) { node.OnGrid(grid); }
         // Between two lives it says nothing, and is asked again.
         node.Life?.Received(message, link);
         return true;

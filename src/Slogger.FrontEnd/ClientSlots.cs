@@ -20,7 +20,8 @@ internal sealed class ClientSlots(FrontEndLoop loop, Client client)
     private List<HashSlot>? _channels;
     private bool _isWatchBroken;
 
-    private string CrossSlot => Encoding.ASCII.GetString(loop.Slots!.Replies.CrossSlot[1..^2]);
+    /// <summary>What is said of keys that are not.</summary>
+    public string CrossSlot => Encoding.ASCII.GetString(loop.Slots!.Replies.CrossSlot[1..^2]);
 
     /// <summary>Whether this shard serves the keys of the request at the head of the input, whose arguments have been read.</summary>
     /// <returns><c>null</c>: it does. Else the request has been answered, or is about to be: what the caller then returns.</returns>
@@ -58,17 +59,21 @@ internal sealed class ClientSlots(FrontEndLoop loop, Client client)
     public bool? IsServed(IReadOnlyList<byte[]> keys)
     {
         ShardSlots slots = loop.Slots!;
+        if (!AreOfOneSlot(keys)) { return client.RefuseCommand(CrossSlot); }
         HashSlot slot = slots.Partitions.Of(keys[0]);
-        for (int i = 1; i < keys.Count; i++)
-        {
-            if (slots.Partitions.Of(keys[i]) != slot) { return client.RefuseCommand(CrossSlot); }
-        }
         if (slots.IsWithheld(slot))
         {
             client.Wait(Waiting.Slot);
             return false;
         }
         return slots.Table.Owns(slot) ? null : client.RefuseCommand(slots.Redirection(slot));
+    }
+
+    /// <summary>Whether these keys are all of one slot.</summary>
+    public bool AreOfOneSlot(IReadOnlyList<byte[]> keys)
+    {
+        Partitioning partitions = loop.Slots!.Partitions;
+        return keys.All(k => partitions.Of(k) == partitions.Of(keys[0]));
     }
 
     /// <summary>Answers a special request that is to be treated differently among several shards.</summary>

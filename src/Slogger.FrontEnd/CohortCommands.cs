@@ -61,7 +61,9 @@ internal static class CohortCommands
                 return true;
             case CommandKind.Dpr:
                 return client.ArgumentIs(0, "DPR.RESUME"u8) || CommitCommands.AskAtBackup(client) is not null;
-            case CommandKind.Wait or CommandKind.WaitAof or CommandKind.Batch or CommandKind.Past:
+            case CommandKind.Past:
+                return PastCommand.RefusalAtBackup(client) is not null;
+            case CommandKind.Wait or CommandKind.WaitAof or CommandKind.Batch:
                 return true;
             default:
                 return false;

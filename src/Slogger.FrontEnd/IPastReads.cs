@@ -25,10 +25,10 @@ internal readonly record struct Instant(InstantBy By, long Number);
 /// <param name="Database">The database that is selected.</param>
 /// <param name="Protocol">Of the reply: 2 or 3.</param>
 /// <param name="Words">The command.</param>
-/// <param name="Keys">Its keys.</param>
+/// <param name="Keys">Its keys; null: it may read any.</param>
 /// <param name="IsScript">Whether it is a script.</param>
 internal sealed record PastRead(Instant At, string User, int Database, int Protocol, IReadOnlyList<byte[]> Words,
-    IReadOnlyList<byte[]> Keys, bool IsScript);
+    IReadOnlyList<byte[]>? Keys, bool IsScript);
 
 /// <summary>A question for the history of a key: what named it in some versions.</summary>
 /// <param name="Key">The key.</param>
@@ -48,6 +48,13 @@ internal sealed record PastHistory(byte[] Key, long? From, long? To, long? Befor
 /// <param name="Database">The database that is selected.</param>
 internal sealed record PastChanges(long From, long To, int Count, string User, int Database);
 
+/// <summary>A question for what the beginning of a world-line took back.</summary>
+/// <param name="WorldLine">The world-line.</param>
+/// <param name="From">The place from which on commands are wanted.</param>
+/// <param name="Count">How many are wanted.</param>
+/// <param name="User">Who asks: a user of the store's.</param>
+internal sealed record PastLost(long WorldLine, long From, int Count, string User);
+
 /// <summary>Reads a shard's past. Any thread.</summary>
 internal interface IPastReads
 {
@@ -64,6 +71,10 @@ internal interface IPastReads
 
     /// <summary>Which keys were named: a reply with the version up to which these are all, and the keys; or an error.</summary>
     Task<byte[]> ChangedAsync(PastChanges asked);
+
+    /// <summary>What was taken back: a reply with the version that was kept, its end in microseconds since the Unix epoch, the place at
+    /// which there is more (0: there is not), and the commands; or an error.</summary>
+    Task<byte[]> LostAsync(PastLost asked);
 
     /// <summary>The snapshots of the shard.</summary>
     IPastSnapshots Snapshots { get; }
@@ -109,14 +120,16 @@ internal interface IPastSnapshots
 {
     /// <summary>Begins one: its name, world-line, version, and its end in microseconds since the Unix epoch.</summary>
     /// <param name="at">The instant.</param>
+    /// <param name="since">The version of the snapshot that it is to rest on: it has what differs from that; null: it has all.</param>
     /// <param name="user">Who asks: a user of the store's.</param>
-    Task<byte[]> BeginAsync(Instant at, string user);
+    Task<byte[]> BeginAsync(Instant at, long? since, string user);
 
-    /// <summary>How far one is: a state, bytes done, bytes in all; and of one that is ready its keys.</summary>
+    /// <summary>How far one is: a state, what is done, and all there is to do (in bytes; of one that rests on another in keys); and of one
+    /// that is ready the bytes of its file, its keys, the bytes of its removals, and how many these are.</summary>
     Task<byte[]> StateAsync(string name);
 
-    /// <summary>A part of its file; shorter at the end.</summary>
-    Task<byte[]> ReadAsync(string name, long offset, int bytesMax);
+    /// <summary>A part of its file, or of its removals; shorter at the end.</summary>
+    Task<byte[]> ReadAsync(string name, bool ofRemovals, long offset, int bytesMax);
 
     /// <summary>Gives one up.</summary>
     Task<byte[]> EndAsync(string name);

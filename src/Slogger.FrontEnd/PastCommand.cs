@@ -1,5 +1,5 @@
 // DPR.ASOF: what an instant of the past was, and what a command would have read then. DPR.HISTORY: what was done to a key. DPR.CHANGED:
-// which keys something was done to. See docs/reference/dpr-commands.md.
+// which keys something was done to. DPR.LOST: what a recovery took back. See docs/reference/dpr-commands.md.
 //
 // The live store is only asked whether the client may ask. The answer comes from elsewhere, and rests on nothing that is not committed: it
 // waits for no lease.
@@ -12,13 +12,14 @@ namespace Slogger.FrontEnd;
 /// <summary>The handlers of what is asked about the past.</summary>
 internal static class PastCommand
 {
-    public const string Names = $"{AsOf} {History} {Changed} {SnapshotCommand.Name} {RollCommand.Name} {ResetCommand.Name}";
+    public const string Names = $"{AsOf} {History} {Changed} {Lost} {SnapshotCommand.Name} {RollCommand.Name} {ResetCommand.Name}";
 
-    private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED";
+    private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED", Lost = "DPR.LOST";
     private const int FirstWord = 3;
     private const string AsOfForm = $"{AsOf} VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]",
         HistoryForm = $"{History} key [FROM version] [TO version] [BEFORE place] [COUNT n]",
-        ChangedForm = $"{Changed} FROM version TO version [COUNT n]";
+        ChangedForm = $"{Changed} FROM version TO version [COUNT n]",
+        LostForm = $"{Lost} world-line [FROM place] [COUNT n]";
     private const int HistoryDefault = 100, ChangedDefault = 1000, CountMax = 10_000;
 
     public static bool Handle(Client client)
@@ -38,12 +39,14 @@ internal static class PastCommand
             RollCommand.Name => RollCommand.Handle(client, past.Roll),
             History => ReadHistory(client, past),
             Changed => ReadChanged(client, past),
+            Lost => ReadLost(client, past),
             _ => Read(client, past),
         };
     }
 
-    public static string RefusalAtBackup(Client client) =>
-        $"ERR SLOGGER this site is a backup: {NameOf(client)} is answered by the primary";
+    /// <summary>Why it is refused where the store follows; null: it only reads.</summary>
+    public static string? RefusalAtBackup(Client client) => NameOf(client) != ResetCommand.Name ? null
+        : $"ERR SLOGGER this site is a backup: {ResetCommand.Name} is for the primary";
 
     private static string NameOf(Client client) => Encoding.ASCII.GetString(client.Argument(0)).ToUpperInvariant();
 
@@ -54,9 +57,11 @@ internal static class PastCommand
         // Which commands the store has is known when a connection to it is.
         if (client.Route(needsDedicated: false) is null) { return false; }
         byte[][] words = [.. Enumerable.Range(FirstWord, client.ArgumentCount - FirstWord).Select(i => client.Argument(i).ToArray())];
-        if (Refusal(client, words, out KeyPlaces places) is { } refusal) { return client.RefuseCommand(refusal); }
-        byte[][] keys = [.. Enumerable.Range(0, places.Total).Select(i => words[places[i]])];
-        if (client.Loop.Slots is not null && client.Slots.IsServed(keys) is { } done) { return done; }
+        if (Refusal(client, words, out KeyPlaces? places) is { } refusal) { return client.RefuseCommand(refusal); }
+        byte[][]? keys = places is { } named ? [.. Enumerable.Range(0, named.Total).Select(i => words[named[i]])] : null;
+        // Which shard had it then is for who knows the moves to say.
+        bool isPossible = keys is null || client.Loop.Slots is null || client.Slots.AreOfOneSlot(keys);
+        if (!isPossible) { return client.RefuseCommand(client.Slots.CrossSlot); }
         var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys, Ascii.EqualsIgnoreCase(words[0], "EVAL_RO"));
         return Ask(client, () => past.ReadAsync(read));
     }
@@ -82,6 +87,17 @@ internal static class PastCommand
         }
         var asked = new PastChanges(from, to, (int)(count ?? ChangedDefault), client.UserName, client.Db);
         return Ask(client, () => past.ChangedAsync(asked));
+    }
+
+    private static bool ReadLost(Client client, IPastReads past)
+    {
+        if (client.ArgumentCount < 2 || !client.ArgumentNumber(1, out long line) || line < 1
+            || NumbersOf(client, 2, "FROM", "COUNT") is not [var from, var count] || count is < 1 or > CountMax)
+        {
+            return client.RefuseCommand($"ERR SLOGGER it is {LostForm}, with a count of 1 to 10000");
+        }
+        var asked = new PastLost(line, from ?? 0, (int)(count ?? ChangedDefault), client.UserName);
+        return Ask(client, () => past.LostAsync(asked));
     }
 
     // The numbers behind some words, each at most once and in whatever order; null: it is something else.
@@ -111,22 +127,22 @@ internal static class PastCommand
             : client.ArgumentIs(index, "AGO"u8) ? new(InstantBy.Ago, number) : null;
     }
 
-    // Why a command cannot be answered from the keys that it names alone; else where these are among its words.
-    private static string? Refusal(Client client, byte[][] words, out KeyPlaces places)
+    // Why a command cannot be answered; else where its keys are among its words, if it reads no others.
+    private static string? Refusal(Client client, byte[][] words, out KeyPlaces? named)
     {
         string name = Encoding.Latin1.GetString(words[0]).ReplaceLineEndings(" ").ToUpperInvariant();
         KeyFinder finder = client.Loop.Slots?.Keys ?? client.Loop.Catalog.Keys;
-        bool isFound = finder.TryFind(client.Request, CollectionsMarshal.AsSpan(client.Loop.Arguments)[FirstWord..], out places,
-            out DataUse use);
+        bool isFound = finder.TryFind(client.Request, CollectionsMarshal.AsSpan(client.Loop.Arguments)[FirstWord..],
+            out KeyPlaces places, out DataUse use);
         bool Has(string option, int before) => words.Take(before).Any(w => Ascii.EqualsIgnoreCase(w, option));
+        bool areAll = isFound && places.Total > 0 && name != "FCALL_RO"
+            && !(name == "SORT_RO" && (Has("BY", words.Length) || Has("GET", words.Length)));
+        named = areAll ? places : null;
         return finder.Count == 0 ? "ERR SLOGGER the store has not said yet which commands it has: try again"
             : !finder.Knows(words[0]) ? $"ERR SLOGGER the store has no command '{name}'"
             : use != DataUse.Reads ? $"READONLY SLOGGER '{name}' may change data, or is not about data: the past is only read"
-            : !isFound || places.Total == 0 ? $"ERR SLOGGER '{name}' names no key here: the past is read by keys that are named"
-            : name is "EVALSHA_RO" or "FCALL_RO" ? $"ERR SLOGGER '{name}' runs what was loaded before: the past is read by EVAL_RO"
-            : (name == "SORT_RO" && (Has("BY", words.Length) || Has("GET", words.Length)))
-            ? $"ERR SLOGGER '{name}' may read keys that it does not name: the past is read by keys that are named"
-            : name == "XREAD" && Has("BLOCK", before: places[0]) ? "ERR SLOGGER nothing can be waited for in the past" : null;
+            : name == "EVALSHA_RO" ? $"ERR SLOGGER '{name}' runs what was loaded before: the past is read by EVAL_RO"
+            : areAll && name == "XREAD" && Has("BLOCK", before: places[0]) ? "ERR SLOGGER nothing can be waited for in the past" : null;
     }
 
     /// <summary>Asks for an answer in the background, and replies with it.</summary>

@@ -255,6 +255,8 @@ public sealed partial class VersionLog
                     throw new LogIOException("delete", oldest.Path, isFatal: false, e);
                 }
                 _view = view.With([.. view.Segments.Skip(1)], view.Durable);
+                // Whoever made one just now sees that the segment is gone, or has it deleted here.
+                TryDeleteIndexOf(oldest.Path);
                 try
                 {
                     _files.SyncDirectory(_options.Directory);
@@ -277,7 +279,7 @@ public sealed partial class VersionLog
         }
         return origin == head.Origin && offset >= head.Origin.Offset
             && head.Lines.Any(l => l.Reign == reign && l.WorldLine == worldLine)
-            && head.Branches.All(b => b.Line <= new LogLine(reign, worldLine) || offset <= b.Offset);
+            && LogBranch.Keep(head.Branches, new LogLine(reign, worldLine), offset);
     }
 
     private static LogBranch[] With(IReadOnlyList<LogBranch> branches, in LogBranch next) =>
@@ -380,6 +382,7 @@ public sealed partial class VersionLog
             foreach (Segment segment in segments)
             {
                 _files.Delete(segment.Path);
+                TryDeleteIndexOf(segment.Path);
             }
         }
         catch (Exception e) when (IsDiskFailure(e))

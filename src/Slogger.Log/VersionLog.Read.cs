@@ -32,9 +32,15 @@ public sealed partial class VersionLog
     /// <summary>As <see cref="Boundaries"/>, but only those of a version and of later ones. Of the files it reads no more than it has to.
     /// </summary>
     /// <exception cref="LogCorruptException">A block does not verify.</exception>
-    public IEnumerable<Boundary> BoundariesFrom(VersionNumber version)
+    public IEnumerable<Boundary> BoundariesFrom(VersionNumber version) => BoundariesOf(_view, version);
+
+    /// <summary>What the beginning of a world-line has voided; null: the files that tell are not there.</summary>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public LostStretch? Lost(WorldLine line) => LostStretch.Of(_view, line);
+
+    /// <summary>As <see cref="BoundariesFrom"/>, of a view.</summary>
+    internal static IEnumerable<Boundary> BoundariesOf(LogView view, VersionNumber version)
     {
-        LogView view = _view;
         VersionNumber last = version.Previous;
         for (int i = FirstExtent(view, last); i < view.Extents.Count; i++)
         {

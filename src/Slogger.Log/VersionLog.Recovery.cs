@@ -5,6 +5,7 @@
 //   4. The newest file ends at the first block that was not written completely (see BlockFormat for torn against corrupt).
 //   5. What no block proves to have been synced is written again and synced: after a failed sync the kernel may serve bytes
 //      from memory that never reached the disk.
+// Indexes of segments that are gone (SealedSegment) are deleted, too.
 // Nothing is ever appended to a file of an earlier process: the next write starts a new segment, which states where this one
 // ended, so that leftovers behind a torn block cannot come back.
 using Slogger.Core.Replication;
@@ -83,6 +84,7 @@ public sealed partial class VersionLog
             dropped.ForEach(_files.Delete);
             _files.SyncDirectory(_options.Directory);
         }
+        DeleteIndexesWithout(segments);
         _view = LogView.Of(segments, _written);
         if (segments.Count > 0)
         {

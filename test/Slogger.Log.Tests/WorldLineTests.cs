@@ -59,6 +59,53 @@ public class WorldLineTests
     }
 
     [Fact]
+    public void Lost_IsWhatWasAboveTheBranch_AsLongAsItsFilesAreThere()
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLog log = Begun(disk);
+        Boundary kept = Write(log, 40_000, 10);
+        Boundary lost = Write(log, 40_000, 11);
+        log.Append("open version"u8);
+        log.BeginWorldLine(Second, kept, OtherReplicationId);
+        Write(log, 500, 11);
+        // One that takes nothing back.
+        Boundary end = Write(log, 30_000, 12);
+        log.BeginWorldLine(Second.Next, end, OtherReplicationId);
+        for (int opened = 0; opened < 2; opened++)
+        {
+            LostStretch stretch = log.Lost(Second)!;
+            Assert.Equal((kept.Offset, lost.Offset + 12), (stretch.Branch.Offset, stretch.End));
+            Assert.Equal(new WorldPoint(Second, kept.Version), stretch.Branch.Point);
+            Assert.Equal([lost], stretch.Boundaries);
+            Assert.Equal([.. Stream(kept.Offset, 40_000), .. "open version"u8], ReadLost(stretch, kept.Offset));
+            Assert.Equal("open version"u8.ToArray(), ReadLost(stretch, lost.Offset));
+            LostStretch nothing = log.Lost(Second.Next)!;
+            Assert.Equal((end.Offset, end.Offset), (nothing.Branch.Offset, nothing.End));
+            Assert.Empty(nothing.Boundaries);
+            Assert.Null(log.Lost(WorldLine.First));
+            Assert.Null(log.Lost(new(9)));
+            disk.Crash();
+            log = VersionLog.Open(Options(disk));
+        }
+        log.TrimBefore(log.DurableOffset);
+        Assert.Null(log.Lost(Second));
+        log.Dispose();
+    }
+
+    private static byte[] ReadLost(LostStretch stretch, long from)
+    {
+        using LogReader reader = stretch.OpenReader(from);
+        var bytes = new byte[stretch.End - from];
+        for (int filled = 0; filled < bytes.Length;)
+        {
+            int count = reader.Read(bytes.AsSpan(filled));
+            Assert.NotEqual(0, count);
+            filled += count;
+        }
+        return bytes;
+    }
+
+    [Fact]
     public void BeginWorldLine_NextFileIsReady_TakesOneSyncAlone()
     {
         SimulatedDisk disk = NewDisk();

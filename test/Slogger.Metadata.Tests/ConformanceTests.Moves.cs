@@ -42,7 +42,15 @@ public abstract partial class ConformanceTests
         Assert.Equal(ChangeOutcome.Applied, await store.ChangeMoveAsync("c", finished));
         Assert.Empty((await store.OwnershipAsync("c")).Moves);
         Assert.Equal(20, (await store.OwnershipAsync("c")).Settled.Number);
+        Assert.Equal(0, (await store.OwnershipAsync("c")).KnownFrom.Number);
         Assert.True((await store.OwnershipAsync("c")).Revision > table.Revision);
+        PastMove past = (await store.OwnershipAsync("c")).Past.Single();
+        Assert.Equal(SomeSlots, past.Slots);
+        Assert.Equal((id, 0, 1, 12L), (past.Id, past.From.Number, past.To.Number, past.Landed.Number));
+        Assert.Equal([0, 1], new[] { 11, 12 }.Select(v => table.MapAt(new(v)).Owner(new(50)).Number));
+        table = await store.OwnershipAsync("c");
+        Assert.Equal([0, 1], new[] { 11, 12 }.Select(v => table.MapAt(new(v)).Owner(new(50)).Number));
+        Assert.Equal(table.Revision, (await store.SlotsAsync("c")).Revision);
     }
 
     [Theory]

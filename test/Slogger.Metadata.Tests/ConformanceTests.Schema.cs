@@ -84,6 +84,8 @@ public abstract partial class ConformanceTests
         await store.InitializeAsync();
         Assert.Equal(70, (await store.OwnershipAsync("moved")).Settled.Number);
         Assert.Equal(0, (await store.OwnershipAsync("never")).Settled.Number);
+        Assert.Equal(70, (await store.OwnershipAsync("moved")).KnownFrom.Number);
+        Assert.Equal(0, (await store.OwnershipAsync("never")).KnownFrom.Number);
     }
 
     [Fact]

@@ -3,6 +3,7 @@ using Slogger.Core.Cohorts;
 using Slogger.Core.Cuts;
 using Slogger.Core.Replication;
 using Slogger.Simulation.Cohorts;
+using Slogger.Simulation.Past;
 using Slogger.Simulation.Scenarios;
 using Slogger.Simulation.Sites;
 using System.Diagnostics;
@@ -33,6 +34,7 @@ internal static class SimulationCommand
           --lag N,N...      no cases: the backup's lag with so many shards, from the costs of steps that --lag-costs names
           --lag-costs NAME=US,...   of marker, sync, record (each with -tail), message, wide, local, report, tell, interval
           --cohorts A..B    cases of another kind, by their seeds: a cohort of nodes that elects a leader and replicates its log
+          --past A..B       cases of another kind: shards that keep, reduce and read their past
           --scenarios NAME,... play scenario files (all: every one), and show where something else happens than they say
           --rewrite NAME,...   play them, and write into the files what happens
           --language yes    the sentences that scenario files are written in
@@ -44,8 +46,8 @@ internal static class SimulationCommand
         """;
 
     private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members",
-        "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--cohorts", "--scenarios", "--rewrite",
-            "--language", "--help"];
+        "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--cohorts", "--past", "--scenarios",
+        "--rewrite", "--language", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -122,17 +124,17 @@ internal static class SimulationCommand
         FinderKind[] finders = [FinderKind.Approximate];
         SimSettings settings = new() { Seed = 0 };
         int threads = Environment.ProcessorCount;
-        bool ofCohorts = false;
+        string kind = "";
         string mutation = "";
         for (int i = 0; i < args.Length; i += 2)
         {
             string name = args[i], value = i + 1 < args.Length ? args[i + 1] : throw new FormatException($"{name} needs a value.");
             switch (name)
             {
-                case "--seeds" or "--cohorts":
+                case "--seeds" or "--cohorts" or "--past":
                     string[] ends = value.Split("..");
                     if (ends.Length != 2) throw new FormatException($"{name} takes a range like 1..1000, not \"{value}\".");
-                    ofCohorts = name == "--cohorts";
+                    kind = name;
                     (first, last) = (Number(name, ends[0], 0), Number(name, ends[1], 0));
                     break;
                 case "--trace": trace = Number(name, value, 0); break;
@@ -152,7 +154,7 @@ internal static class SimulationCommand
                         throw new FormatException($"{name} takes always or never, not \"{value}\".") } };
                     break;
                 case "--disaster": settings = settings with { Disaster = Named<Disaster>(value, "disaster") }; break;
-                case "--mutation" when args.Contains("--cohorts"):
+                case "--mutation" when args.Contains("--cohorts") || args.Contains("--past"):
                     mutation = value;
                     break;
                 case "--mutation":
@@ -164,8 +166,14 @@ internal static class SimulationCommand
         }
 
         if (trace is { } seed) return Trace(settings with { Seed = seed, Finder = finders[0], Trace = true });
-        if (last < first) throw new FormatException("--seeds A..B, --cohorts A..B or --trace SEED is needed.");
-        if (ofCohorts)
+        if (last < first) throw new FormatException("--seeds A..B, --cohorts A..B, --past A..B or --trace SEED is needed.");
+        if (kind == "--past")
+        {
+            var past = new PastSettings { Seed = 0 };
+            return PastRun.Seeds(first, last, threads, mutation.Length == 0 ? past : past.Without(mutation)
+                ?? throw new FormatException($"--mutation takes the name of one rule in PastSettings, not \"{mutation}\".")) ? 0 : 1;
+        }
+        if (kind == "--cohorts")
         {
             return CohortRun.Seeds(first, last, threads, mutation.Length == 0 ? CohortMutation.None
                 : Named<CohortMutation>(mutation, "rule of a cohort")) ? 0 : 1;

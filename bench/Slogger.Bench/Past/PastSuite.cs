@@ -1,5 +1,6 @@
 // The past of one shard under load: how long a read of one key takes as of an instant before, and what a snapshot of all keys costs the
-// clients meanwhile. Beside it the same load on Redis alone, which makes a BGSAVE. With and without are measured in turn.
+// clients meanwhile. Beside it the same load on Redis alone, which makes a BGSAVE. With and without are measured in turn. Then what
+// retention costs, and first questions (PastIndexes).
 using System.Diagnostics;
 using System.Globalization;
 using Slogger.Bench.Cases;
@@ -32,42 +33,26 @@ internal sealed class PastSuite(BenchOptions options, Results results)
         Console.WriteLine($"\n== {Suite}: {options.RestoreKeys} keys of {ValueBytes} B, {_rounds} rounds of {_seconds} s");
         RunShard(fleet, directory);
         RunRedis(fleet, directory);
+        var indexes = new PastIndexes(options, results, fleet, directory, _rounds, _seconds);
+        indexes.RunOverhead();
+        indexes.RunCold();
         results.AddTable($"{Suite}: clients while all keys are copied, medians of {_rounds} rounds", _lines);
     }
 
     private void RunShard(CaseFleet fleet, string directory)
     {
-        int port = fleet.NextPort();
-        ManagedProcess proxy = fleet.LaunchProcess("shard", fleet.SloggerCommand(
-            $"--commit log --metadata sqlite:{Path.Combine(directory, "metadata.db")} --checkpoint-every 256mb", port,
-            "--redis-server redis-server", Path.Combine(directory, "data")));
-        int store = 0;
-        try
+        using var shard = new PastShard(fleet, "shard", directory, "--checkpoint-every 256mb");
+        using RespClient client = shard.Connect();
+        StoreFiller.Fill(shard.Port, 0, options.RestoreKeys, ValueBytes);
+        List<long> versions = [];
+        for (int i = 0; i < Instants; i++)
         {
-            CaseFleet.WaitUntilUp(proxy, port, "PING\r\n", s_limit);
-            using var client = new RespClient(port, s_limit);
-            store = client.ServerProcess();
-            ProcessRegistry.Adopt(store);
-            StoreFiller.Fill(port, 0, options.RestoreKeys, ValueBytes);
-            List<long> versions = [];
-            for (int i = 0; i < Instants; i++)
-            {
-                _ = RedisBenchmark.Run(new Cell("SET", Clients, 16, ValueBytes), port, 20_000, options.RestoreKeys, [], fleet.LoadCore);
-                versions.Add((long)Now(client)[1]!);
-            }
-            Read(client, "one instant", _ => versions[0]);
-            Read(client, $"{Instants} instants in turn", i => versions[i % Instants]);
-            Compare(fleet, "slogger snapshot", port, () => Snapshot(port), isGoal: true);
+            _ = RedisBenchmark.Run(new Cell("SET", Clients, 16, ValueBytes), shard.Port, 20_000, options.RestoreKeys, [], fleet.LoadCore);
+            versions.Add((long)Now(client)[1]!);
         }
-        finally
-        {
-            proxy.Stop(TimeSpan.FromSeconds(10));
-            if (store != 0)
-            {
-                _ = Native.Kill(store, Native.SigKill);
-                ProcessRegistry.Disown(store);
-            }
-        }
+        Read(client, "one instant", _ => versions[0]);
+        Read(client, $"{Instants} instants in turn", i => versions[i % Instants]);
+        Compare(fleet, "slogger snapshot", shard.Port, () => Snapshot(shard.Port), isGoal: true);
     }
 
     private void RunRedis(CaseFleet fleet, string directory)

@@ -34,16 +34,25 @@ internal sealed class ClusterConnections : IAsyncDisposable
     public async Task<IReadOnlyList<(int First, int Last, string Address)>> SlotsAsync()
     {
         ProxyReply slots = await First.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false);
-        // A shard alone has no cluster.
-        return slots.IsError || slots.Items.Count == 0 ? [(0, -1, FirstAddress)]
-            : [.. slots.Items.Select(r => ((int)r.Items[0].Number, (int)r.Items[1].Number,
-                $"{r.Items[2].Items[0].Text}:{r.Items[2].Items[1].Text}"))];
+        return IsAlone(slots) ? [(0, -1, FirstAddress)]
+            : [.. slots.Items.Select(r => ((int)r.Items[0].Number, (int)r.Items[1].Number, LeaderOf(r)))];
     }
 
-    /// <summary>The addresses of all shards that own slots; of a shard alone its own.</summary>
+    /// <summary>The addresses of all shards that own slots; of a shard alone its own. Of the shard of the proxy that was named it is that
+    /// one, though it may follow another.</summary>
     /// <exception cref="ProxyUnreachableException">It cannot be asked.</exception>
-    public async Task<IReadOnlyList<string>> AddressesAsync() =>
-        [.. (await SlotsAsync().ConfigureAwait(false)).Select(s => s.Address).Distinct()];
+    public async Task<IReadOnlyList<string>> AddressesAsync()
+    {
+        ProxyReply slots = await First.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false);
+        if (IsAlone(slots)) { return [FirstAddress]; }
+        string own = (await First.CallAsync("CLUSTER", "MYID").ConfigureAwait(false)).Text;
+        return [.. slots.Items.Select(r => r.Items.Skip(2).Any(node => node.Items[2].Text == own) ? FirstAddress : LeaderOf(r)).Distinct()];
+    }
+
+    // A shard alone has no cluster.
+    private static bool IsAlone(ProxyReply slots) => slots.IsError || slots.Items.Count == 0;
+
+    private static string LeaderOf(ProxyReply row) => $"{row.Items[2].Items[0].Text}:{row.Items[2].Items[1].Text}";
 
     /// <summary>The connection to a proxy.</summary>
     /// <exception cref="ProxyUnreachableException">It cannot be reached.</exception>

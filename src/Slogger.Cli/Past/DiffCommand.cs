@@ -12,7 +12,8 @@ internal static class DiffCommand
 {
     public const string Name = "diff";
 
-    private const string What = "What is shown", From = "from", To = "to", Values = "values", Prefix = "prefix", Now = "0s";
+    private const string What = "What is shown", From = "from", To = "to", Values = "values", Prefix = "prefix",
+        Lost = "lost", Now = "0s";
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
@@ -20,6 +21,7 @@ internal static class DiffCommand
         new(To, What, "TIME|DURATION|V", "The second.", "now, with all that was acknowledged", ""),
         new(Prefix, What, "P", "Only keys that begin so.", "none", ""),
         new(Values, What, "", "Show the values, too.", "", "") { Shape = OptionShape.Flag },
+        new(Lost, What, "N", "Show the commands that the recovery took back with which world-line N began. Stands alone.", "none", ""),
         .. PastArguments.Access,
     ];
 
@@ -27,6 +29,7 @@ internal static class DiffCommand
     {
         List<OptionError> errors = [];
         string? first = texts.One(From, errors), second = texts.One(To, errors);
+        if (texts.One(Lost, errors) is { } line) { return ShowLostAsync(texts, line, errors, host); }
         byte[] prefix = Encoding.UTF8.GetBytes(texts.One(Prefix, errors) ?? "");
         if (first is null)
         {
@@ -36,6 +39,46 @@ internal static class DiffCommand
         string[]? to = PastArguments.InstantOf(To, second ?? Now, errors);
         return PastArguments.RunAsync(texts, host, errors, async past =>
             await CompareAsync(past, from!, to!, prefix, texts.Values.ContainsKey(Values)).ConfigureAwait(false));
+    }
+
+    private static Task<CommandResult> ShowLostAsync(OptionLayer texts, string text, List<OptionError> errors, AppHost host)
+    {
+        if (!OptionText.Number(2, int.MaxValue)(text, out int line, out string problem))
+        {
+            errors.Add(new OptionError($"--{Lost} \"{text}\" {problem}", "the command line", $"slogger diff --{Lost} 2"));
+        }
+        if (new[] { From, To, Prefix, Values }.FirstOrDefault(texts.Values.ContainsKey) is { } other)
+        {
+            errors.Add(new OptionError($"--{Lost} and --{other} do not go together", "the command line", $"slogger diff --{Lost} 2"));
+        }
+        return PastArguments.RunAsync(texts, host, errors, async past =>
+        {
+            List<LostShard> shards = [];
+            foreach (string address in await past.Shards.AddressesAsync().ConfigureAwait(false))
+            {
+                shards.Add(await LostAtAsync(past, address, line).ConfigureAwait(false));
+            }
+            return new LostReport(line, shards);
+        });
+    }
+
+    // Page by page.
+    private static async Task<LostShard> LostAtAsync(PastCluster past, string address, int line)
+    {
+        List<LostCommand> commands = [];
+        for (long from = 0; ;)
+        {
+            ProxyReply reply = await past.AskAtAsync(address, "DPR.LOST", PastCluster.Text(line), "FROM", PastCluster.Text(from))
+                .ConfigureAwait(false);
+            foreach (ProxyReply item in reply.Items[3].Items)
+            {
+                (long version, long timeUs) = (item.Items[0].Number, item.Items[1].Number);
+                commands.Add(new(version == 0 ? null : version, version == 0 ? null : PastCluster.TimeOf(timeUs),
+                    (int)item.Items[2].Number, [.. item.Items[3].Items.Select(a => a.Text)]));
+            }
+            from = reply.Items[2].Number;
+            if (from == 0) { return new(address, reply.Items[0].Number, PastCluster.TimeOf(reply.Items[1].Number), commands); }
+        }
     }
 
     private static async Task<Report> CompareAsync(PastCluster past, string[] from, string[] to, byte[] prefix, bool hasValues)

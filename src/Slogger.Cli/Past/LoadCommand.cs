@@ -34,7 +34,8 @@ internal static class LoadCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("from", What, "DIR", "The snapshot: the directory with manifest.json.", "none", ""),
+        new("from", What, "DIR", "The snapshot: the directory with manifest.json. Those that it rests on are where they were, or beside "
+            + "it.", "none", ""),
         new("expiries", What, "as-of|shift|none", "When keys expire. as-of: when they were to; those whose time is over are left out. "
             + "shift: each lives as long as it had left. none: never.", AsOf, ""),
         .. PastArguments.Access,
@@ -56,20 +57,21 @@ internal static class LoadCommand
         bool asJson = texts.Values.ContainsKey(Report.Option), hasBegun = false;
         try
         {
-            SnapshotManifest snapshot = SnapshotManifest.Read(from!);
-            foreach (SnapshotShard shard in snapshot.Shards)
-            {
-                if (RdbFile.Verify(Path.Combine(from!, shard.File)) != RdbIntegrity.Good)
-                {
-                    return CommandResult.Failed($"{shard.File} is damaged: its checksum does not fit", "use another copy of the snapshot");
-                }
-            }
+            SnapshotChain chain = SnapshotChain.Read(from!);
+            chain.Verify();
+            SnapshotManifest snapshot = chain.Layers[0].Manifest;
             await using SnapshotLoader loader = await SnapshotLoader.OpenAsync(access, ExpiryOf(expiries, snapshot),
                 Report.Progress(host, asJson)).ConfigureAwait(false);
             hasBegun = true;
-            foreach (SnapshotShard shard in snapshot.Shards)
+            // What a snapshot says of a key counts, and not those that it rests on.
+            foreach (SnapshotLayer layer in chain.Layers)
             {
-                await loader.LoadAsync(Path.Combine(from!, shard.File), shard.Keys).ConfigureAwait(false);
+                foreach (SnapshotShard shard in layer.Manifest.Shards)
+                {
+                    await loader.LoadAsync(layer.PathOf(shard.File), shard.Keys, isNoted: layer.Manifest.Previous is not null)
+                        .ConfigureAwait(false);
+                    if (shard.Removed is { } removed) { loader.LeaveOut(SnapshotChain.Removals(layer.PathOf(removed.File))); }
+                }
             }
             await loader.CommitAsync().ConfigureAwait(false);
             new LoadReport(snapshot.Version, snapshot.Time, loader.Keys, loader.Expired).Write(host, asJson);

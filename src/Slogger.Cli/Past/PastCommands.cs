@@ -51,11 +51,13 @@ internal static class PastCommands
             + "(SYNC). Exit code 1: it was refused, or the program failed, which ends it.",
             RollCommand.RunAsync),
         new(DiffCommand.Name, "show which keys differ between two instants", DiffCommand.Options,
-            ["diff --from 10m", "diff --from 14:03:07.120 --to 14:05:00 --prefix cart: --values --address 127.0.0.1:6380"],
+            ["diff --from 10m", "diff --from 14:03:07.120 --to 14:05:00 --prefix cart: --values --address 127.0.0.1:6380",
+                "diff --lost 3"],
             "A line for each key: + it is new, - it is gone, ~ it has another value, E it has the same value and expires at another time. "
             + "Both instants are the ends of versions that all shards have. The keys that commands named in between are read at both. The "
-            + "user needs the right to run SCAN. For --commit log, with a redis-server that the proxy runs (--redis-server), and for an "
-            + "embedded store with --retention.",
+            + "user needs the right to run SCAN. --lost shows the commands that a recovery took back, at each shard, as long as the log has "
+            + "them; for that the user needs the right to replicate (SYNC). For --commit log, with a redis-server that the proxy runs "
+            + "(--redis-server), and for an embedded store with --retention.",
             DiffCommand.RunAsync),
         new(RetentionCommand.Name, "show how far back the past of a cluster can be read", RetentionCommand.Options,
             ["retention", "retention --address 127.0.0.1:6380 --json"],
@@ -64,13 +66,14 @@ internal static class PastCommands
             + "shard does not answer.",
             RetentionCommand.RunAsync),
         new(SnapshotCommand.Name, "copy all shards, as they were at an instant, into files", SnapshotCommand.Options,
-            ["snapshot --to /backup", "snapshot --to /backup --at 14:03:07.120 --address 127.0.0.1:6380"],
+            ["snapshot --to /backup", "snapshot --to /backup --at 14:03:07.120 --address 127.0.0.1:6380",
+                "snapshot --to /backup --from /backup/shop-1182736"],
             "All shards are at the end of one version: a consistent cut. Without --at, --ago and --version it is the present, with all "
             + "that was acknowledged. Each shard's file is an RDB of Redis: a plain redis-server loads it. Clients go on, and the Redis "
             + "that they use is not forked: a second one on the same machine loads the checkpoint and the log, and saves. The directory "
-            + "bears its name only when it is whole. The user needs the right to replicate (SYNC). slogger load puts a snapshot into "
-            + "another cluster. For --commit log, with a redis-server that the proxy runs (--redis-server), and for an embedded store with "
-            + "--retention.",
+            + "bears its name only when it is whole. With --from it has what differs from another snapshot, and slogger load needs that "
+            + "one, too. The user needs the right to replicate (SYNC). slogger load puts a snapshot into another cluster. For --commit "
+            + "log, with a redis-server that the proxy runs (--redis-server), and for an embedded store with --retention.",
             SnapshotCommand.RunAsync),
         new(LoadCommand.Name, "put a snapshot into an empty cluster", LoadCommand.Options,
             ["load --from /backup/shop-1182736", "load --from /backup/shop-1182736 --expiries shift --address 127.0.0.1:6380"],

@@ -150,6 +150,47 @@ internal sealed record DiffReport(PastInstant From, PastInstant To, int Named, I
     };
 }
 
+/// <summary>A command that was taken back.</summary>
+/// <param name="Version">The version that it was in; null: that was not closed any more.</param>
+/// <param name="Time">When that ended.</param>
+/// <param name="Database">Its database.</param>
+/// <param name="Command">Its name and its arguments.</param>
+internal sealed record LostCommand(long? Version, DateTimeOffset? Time, int Database, IReadOnlyList<string> Command);
+
+/// <summary>What was taken back at a shard.</summary>
+/// <param name="Address">Its address.</param>
+/// <param name="Kept">The last version that was kept.</param>
+/// <param name="Time">When that ended.</param>
+/// <param name="Commands">The commands, in order.</param>
+internal sealed record LostShard(string Address, long Kept, DateTimeOffset Time, IReadOnlyList<LostCommand> Commands);
+
+/// <summary>What a recovery took back.</summary>
+/// <param name="WorldLine">The world-line that began with it.</param>
+/// <param name="Shards">The shards.</param>
+internal sealed record LostReport(long WorldLine, IReadOnlyList<LostShard> Shards) : Report
+{
+    protected override JsonTypeInfo Shape => PastReportJson.Default.LostReport;
+
+    public override void Print(AppHost host)
+    {
+        foreach (LostShard shard in Shards)
+        {
+            host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# {shard.Address}: world-line {WorldLine} began behind "
+                + $"{PastText.Of(new PastInstant(shard.Kept, shard.Time))}"));
+            if (shard.Commands.Count > 0) { host.Output.WriteLine("# time, version, database, command"); }
+            foreach (LostCommand lost in shard.Commands)
+            {
+                string when = lost is { Version: { } version, Time: { } time }
+                    ? string.Create(CultureInfo.InvariantCulture, $"{PastText.Of(time)}  {version}") : "not closed  -";
+                host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
+                    $"{when}  {lost.Database}  {PastText.Of(lost.Command)}"));
+            }
+        }
+        host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
+            $"# {Shards.Sum(s => s.Commands.Count)} commands were taken back"));
+    }
+}
+
 /// <summary>What a reset has done, or would do.</summary>
 /// <param name="Version">The version at whose end the keys are as they were.</param>
 /// <param name="Time">When that was.</param>
@@ -186,6 +227,7 @@ internal sealed record ResetReport(long Version, DateTimeOffset Time, long Keys,
 [JsonSerializable(typeof(RunReport))]
 [JsonSerializable(typeof(HistoryReport))]
 [JsonSerializable(typeof(DiffReport))]
+[JsonSerializable(typeof(LostReport))]
 [JsonSerializable(typeof(FindReport))]
 [JsonSerializable(typeof(RollReport))]
 [JsonSerializable(typeof(RetentionReport))]

@@ -15,6 +15,7 @@ internal static class SnapshotCommand
     public const string Name = "snapshot";
 
     private const string What = "The snapshot", Command = "DPR.SNAPSHOT", Unfinished = ".unfinished";
+    private const string OfAll = "take one of all keys: leave --from out";
     private const int PartBytes = 1 << 20, ParallelMax = 1024;
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(100), ToldEvery = TimeSpan.FromSeconds(2);
     private static readonly TimeSpan HeldFor = TimeSpan.FromSeconds(20);
@@ -22,6 +23,8 @@ internal static class SnapshotCommand
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new("to", What, "DIR", "Where it goes: a directory CLUSTER-VERSION is made in it.", "none", ""),
+        new("from", What, "SNAPSHOT", "Rest on this snapshot, of an earlier or a later instant: take only the keys that differ from it.",
+            "none: all keys", ""),
         new("parallel", What, "N", "How many shards make their files at a time. Each needs memory for one more copy of its data.", "2", ""),
         .. PastArguments.Instant,
         .. PastArguments.Access,
@@ -30,7 +33,7 @@ internal static class SnapshotCommand
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
     {
         List<OptionError> errors = [];
-        string? to = texts.One("to", errors), parallelText = texts.One("parallel", errors);
+        string? to = texts.One("to", errors), from = texts.One("from", errors), parallelText = texts.One("parallel", errors);
         int parallel = 2;
         if (to is null) { errors.Add(new OptionError("it is not said where the snapshot goes", "the command line", "give --to DIR")); }
         if (parallelText is not null
@@ -47,9 +50,11 @@ internal static class SnapshotCommand
         bool asJson = texts.Values.ContainsKey(Report.Option);
         try
         {
+            SnapshotLayer? previous = from is null ? null : SnapshotChain.Read(from).Layers[0];
             await using PastCluster past = await PastCluster.OpenAsync(access).ConfigureAwait(false);
             PastInstant at = await past.FindAsync(instant!).ConfigureAwait(false);
-            SnapshotManifest made = await TakeAsync(past.Shards, at, to!, parallel, Report.Progress(host, asJson)).ConfigureAwait(false);
+            SnapshotManifest made = await TakeAsync(past.Shards, at, to!, previous, parallel, Report.Progress(host, asJson))
+                .ConfigureAwait(false);
             made.Write(host, asJson);
             return CommandResult.Done;
         }
@@ -63,8 +68,8 @@ internal static class SnapshotCommand
         }
     }
 
-    private static async Task<SnapshotManifest> TakeAsync(ClusterConnections cluster, PastInstant at, string to, int parallel,
-        TextWriter progress)
+    private static async Task<SnapshotManifest> TakeAsync(ClusterConnections cluster, PastInstant at, string to, SnapshotLayer? previous,
+        int parallel, TextWriter progress)
     {
         IReadOnlyList<string> addresses = await cluster.AddressesAsync().ConfigureAwait(false);
         List<Part> parts = [];
@@ -75,6 +80,7 @@ internal static class SnapshotCommand
             string Fact(string name) => facts.FirstOrDefault(f => f.Key == name).Value ?? "";
             parts.Add(new(proxy, address, Fact("cluster"), long.Parse(Fact("shard"), CultureInfo.InvariantCulture), progress));
         }
+        if (previous is not null) { await RequireSameHistoryAsync(parts, previous).ConfigureAwait(false); }
         string name = string.Create(CultureInfo.InvariantCulture, $"{parts[0].Cluster}-{at.Version}");
         string whole = Path.Combine(Path.GetFullPath(to), name), unfinished = whole + Unfinished;
         if (Directory.Exists(whole)) { throw new IOException($"{whole} is there already"); }
@@ -90,10 +96,11 @@ internal static class SnapshotCommand
                 while (!await turns.WaitAsync(HeldFor, failed.Token).ConfigureAwait(false))
                 {
                     await part.HoldAsync(at.Version).ConfigureAwait(false);
+                    if (previous is not null) { await part.HoldAsync(previous.Manifest.Version).ConfigureAwait(false); }
                 }
                 try
                 {
-                    return await part.TakeAsync(at.Version, unfinished, failed.Token).ConfigureAwait(false);
+                    return await part.TakeAsync(at.Version, previous?.Manifest.Version, unfinished, failed.Token).ConfigureAwait(false);
                 }
                 catch
                 {
@@ -119,7 +126,8 @@ internal static class SnapshotCommand
             {
                 throw new ProxyUnreachableException("a recovery came between the shards' snapshots", "take it again");
             }
-            var manifest = SnapshotManifest.Of(parts[0].Cluster, parts[0].WorldLine, at.Version, at.Time, shards);
+            var manifest = SnapshotManifest.Of(parts[0].Cluster, parts[0].WorldLine, at.Version, at.Time, shards, previous is null ? null
+                : new(previous.Directory, previous.Manifest.Version, SnapshotChain.ChecksumOf(previous.Directory)));
             manifest.Save(unfinished);
             Directory.Move(unfinished, whole);
             progress.WriteLine($"the snapshot is in {whole}");
@@ -132,19 +140,42 @@ internal static class SnapshotCommand
         }
     }
 
+    // What differs is known of one history only: that version ended at the same time, in the same world-line, at the same shards.
+    private static async Task RequireSameHistoryAsync(List<Part> parts, SnapshotLayer previous)
+    {
+        SnapshotManifest known = previous.Manifest;
+        bool isSame = parts.All(p => p.Cluster == known.Cluster) && parts.Select(p => p.Shard).Order().SequenceEqual(
+            known.Shards.Select(s => s.Shard).Order());
+        foreach (Part part in parts) { isSame = isSame && await part.HadAsync(known).ConfigureAwait(false); }
+        if (isSame) { return; }
+        throw new ProxyUnreachableException($"{previous.Directory} is a snapshot of another cluster, of other shards, or of what a recovery "
+            + "took back: a snapshot of this cluster cannot rest on it", OfAll);
+    }
+
     // A shard's part of it.
     private sealed class Part(ProxyConnection proxy, string address, string cluster, long shard, TextWriter progress)
     {
         public string Cluster => cluster;
 
+        public long Shard => shard;
+
         public long WorldLine { get; private set; }
+
+        public async Task<bool> HadAsync(SnapshotManifest known)
+        {
+            ProxyReply end = await proxy.CallAsync("DPR.ASOF", "VERSION", Text(known.Version)).ConfigureAwait(false);
+            if (end.IsError) { throw new ProxyUnreachableException(PastCluster.Refused(end, $"{address}: ").Message, OfAll); }
+            return end.Items[0].Number == known.WorldLine && end.Items[1].Number == known.Version
+                && PastCluster.TimeOf(end.Items[2].Number) == known.Time;
+        }
 
         // What the shard has of it stays for another minute.
         public Task HoldAsync(long version) => CallAsync("DPR.ASOF", "VERSION", Text(version));
 
-        public async Task<SnapshotShard> TakeAsync(long version, string directory, CancellationToken failed)
+        public async Task<SnapshotShard> TakeAsync(long version, long? since, string directory, CancellationToken failed)
         {
-            ProxyReply begun = await AskAsync("BEGIN", "VERSION", Text(version)).ConfigureAwait(false);
+            string[] rests = since is { } previous ? ["SINCE", Text(previous)] : [];
+            ProxyReply begun = await AskAsync(["BEGIN", "VERSION", Text(version), .. rests]).ConfigureAwait(false);
             (string name, WorldLine) = (begun.Items[0].Text, begun.Items[1].Number);
             try
             {
@@ -153,12 +184,24 @@ internal static class SnapshotCommand
                     throw new ProxyUnreachableException($"{address}: version {version} has just been undone by a recovery",
                         "take it again");
                 }
-                ProxyReply state = await ReadyAsync(name, failed).ConfigureAwait(false);
+                ProxyReply state = await ReadyAsync(name, since, failed).ConfigureAwait(false);
                 long bytes = state.Items[3].Number;
-                string file = string.Create(CultureInfo.InvariantCulture, $"shard-{shard}.rdb"), path = Path.Combine(directory, file);
-                await FetchAsync(name, path, bytes, failed).ConfigureAwait(false);
-                return RdbFile.Verify(path) == RdbIntegrity.Good ? new(shard, file, bytes, state.Items[4].Number)
-                    : throw new IOException($"the file of shard {shard} has not come whole: its checksum does not fit");
+                string own = string.Create(CultureInfo.InvariantCulture, $"shard-{shard}");
+                string file = own + (since is null ? ".rdb" : ".delta.rdb"), path = Path.Combine(directory, file);
+                await FetchAsync("READ", name, path, bytes, failed).ConfigureAwait(false);
+                if (RdbFile.Verify(path) != RdbIntegrity.Good)
+                {
+                    throw new IOException($"the file of shard {shard} has not come whole: its checksum does not fit");
+                }
+                SnapshotRemovals? removed = null;
+                if (since is not null)
+                {
+                    removed = new(own + ".removed", state.Items[5].Number, state.Items[6].Number, "");
+                    string removals = Path.Combine(directory, removed.File);
+                    await FetchAsync("REMOVED", name, removals, removed.Bytes, failed).ConfigureAwait(false);
+                    removed = removed with { Sha256 = SnapshotChain.ChecksumOfFile(removals) };
+                }
+                return new(shard, file, bytes, state.Items[4].Number, removed);
             }
             finally
             {
@@ -167,7 +210,7 @@ internal static class SnapshotCommand
             }
         }
 
-        private async Task<ProxyReply> ReadyAsync(string name, CancellationToken failed)
+        private async Task<ProxyReply> ReadyAsync(string name, long? since, CancellationToken failed)
         {
             for (long toldAt = Environment.TickCount64; ; await Task.Delay(Pause, failed).ConfigureAwait(false))
             {
@@ -175,16 +218,18 @@ internal static class SnapshotCommand
                 if (state.Items[0].Text == "ready") { return state; }
                 if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
                 toldAt = Environment.TickCount64;
-                Tell($"{state.Items[0].Text}, {ConsoleText.Bytes(state.Items[1].Number)} of {ConsoleText.Bytes(state.Items[2].Number)}");
+                Tell(since is null
+                    ? $"{state.Items[0].Text}, {ConsoleText.Bytes(state.Items[1].Number)} of {ConsoleText.Bytes(state.Items[2].Number)}"
+                    : $"{state.Items[0].Text}, {state.Items[1].Number} of {state.Items[2].Number} keys");
             }
         }
 
-        private async Task FetchAsync(string name, string path, long bytes, CancellationToken failed)
+        private async Task FetchAsync(string what, string name, string path, long bytes, CancellationToken failed)
         {
             await using FileStream file = File.Create(path);
             for (long at = 0, toldAt = Environment.TickCount64; at < bytes;)
             {
-                byte[] part = (await AskAsync("READ", name, Text(at), Text(PartBytes)).ConfigureAwait(false)).Bytes;
+                byte[] part = (await AskAsync(what, name, Text(at), Text(PartBytes)).ConfigureAwait(false)).Bytes;
                 if (part.Length == 0) { throw new IOException($"the file of shard {shard} ends after {at} of {bytes} bytes"); }
                 await file.WriteAsync(part, failed).ConfigureAwait(false);
                 at += part.Length;

@@ -5,6 +5,7 @@ using Slogger.Cli.Access;
 using Slogger.Core.Ownership;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rdb;
+using Slogger.Redis.Rollback;
 
 namespace Slogger.Cli.Past;
 
@@ -19,6 +20,7 @@ internal sealed class SnapshotLoader : IAsyncDisposable
     private readonly Func<long, long?> _expiry;
     private readonly TextWriter _progress;
     private readonly Dictionary<string, Target> _targets = [];
+    private readonly HashSet<StoreKey> _known = [];
     private Partitioning _partitions = Partitioning.Hash;
     private Target[] _bySlot = [];
 
@@ -58,12 +60,17 @@ internal sealed class SnapshotLoader : IAsyncDisposable
         }
     }
 
-    /// <summary>Loads a file.</summary>
+    /// <summary>Of these keys nothing is loaded any more.</summary>
+    public void LeaveOut(IEnumerable<StoreKey> keys) => _known.UnionWith(keys);
+
+    /// <summary>Loads a file. What was loaded before counts: of its keys nothing is loaded that another file had, if that was to be
+    /// noted.</summary>
     /// <param name="path">The file.</param>
     /// <param name="keys">How many keys it has.</param>
+    /// <param name="isNoted">Whether others follow that may have the same keys.</param>
     /// <exception cref="IOException">It cannot be read, or a shard refused a key.</exception>
     /// <exception cref="RedisException">It cannot be understood, or a connection failed.</exception>
-    public async Task LoadAsync(string path, long keys)
+    public async Task LoadAsync(string path, long keys, bool isNoted)
     {
         using var file = new RdbCursor(path, WindowBytes);
         int format = file.ReadHead();
@@ -77,7 +84,10 @@ internal sealed class SnapshotLoader : IAsyncDisposable
                 await LoadFunctionsAsync(file, format).ConfigureAwait(false);
                 hasFunctions = true;
             }
-            if (_expiry(entry.ExpiresAtMs) is not { } expires) { Expired++; }
+            var key = new StoreKey(entry.Database, entry.Key);
+            bool isKnown = isNoted ? !_known.Add(key) : _known.Contains(key);
+            if (isKnown) { }
+            else if (_expiry(entry.ExpiresAtMs) is not { } expires) { Expired++; }
             else { await AddAsync(entry, RdbPayload.Of(file, entry, format), expires).ConfigureAwait(false); }
             file.Seek(entry.End);
             if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }

@@ -58,6 +58,14 @@ public sealed record SlotMove(
     public ShardId Loser => State == MoveState.Cancelled ? To : From;
 }
 
+/// <summary>A move that is finished, and has landed: who had its slots before.</summary>
+/// <param name="Id">Its name.</param>
+/// <param name="Slots">What has moved.</param>
+/// <param name="From">The old owner.</param>
+/// <param name="To">The new owner.</param>
+/// <param name="Landed">The first version whose state of the slots the new owner has; that of those before, the old one.</param>
+public sealed record PastMove(MoveId Id, ImmutableArray<SlotRange> Slots, ShardId From, ShardId To, VersionNumber Landed);
+
 /// <summary>A step of a move as a compare-and-set.</summary>
 /// <param name="Move">Which.</param>
 /// <param name="WorldLine">The timeline in which it was decided.</param>
@@ -98,6 +106,30 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
     /// <summary>From this version on the data of each slot is where the map says, and nowhere else, unless a move is unfinished. So what was
     /// there then can be read by this map.</summary>
     public VersionNumber Settled { get; init; }
+
+    /// <summary>Most moves that are remembered.</summary>
+    public const int PastMax = 1000;
+
+    /// <summary>The moves that are finished and have landed, as they were finished: of those since <see cref="KnownFrom"/>.</summary>
+    public ImmutableArray<PastMove> Past { get; init; } = [];
+
+    /// <summary>From this version on it is known who had which slot.</summary>
+    public VersionNumber KnownFrom { get; init; }
+
+    /// <summary>Who has the state of which slot at the end of a version.</summary>
+    /// <param name="version">The version, not below <see cref="KnownFrom"/>. It was committed before the table was read.</param>
+    /// <remarks>Between the boundary and the landing of a move nobody changes anything. So the old owner has the state up to the landing,
+    /// also in a version above the landing of a move that lands later: what the new owner serves then is in later versions.</remarks>
+    public SlotMap MapAt(VersionNumber version)
+    {
+        SlotMap map = Map;
+        foreach (SlotMove move in Moves)
+            if (move.State == MoveState.Landed && version < move.Landed) map = map.Move(move.Slots, move.From);
+        // Each move of a slot begins when the one before is finished.
+        for (int i = Past.Length - 1; i >= 0 && version < Settled; i--)
+            if (version < Past[i].Landed) map = map.Move(Past[i].Slots, Past[i].From);
+        return map;
+    }
 
     /// <summary>Plans a move. All of its slots have to have the same owner, and none may be part of an unfinished move.</summary>
     /// <param name="slots">What is to move.</param>
@@ -169,8 +201,13 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
         if (change.Next == MoveState.Landed && change.Version <= move.Boundary)
             throw new ArgumentException($"A move of the boundary {move.Boundary} cannot land in version {change.Version}.", nameof(change));
         OwnershipTable table = With(move, next);
-        return (ChangeOutcome.Applied, change.Next == MoveState.Finished
-            ? table with { Settled = VersionNumber.Max(Settled, change.Version) } : table);
+        if (change.Next == MoveState.Finished)
+        {
+            table = table with { Settled = VersionNumber.Max(Settled, change.Version) };
+            if (move.State == MoveState.Landed) table = table.Remember(new(move.Id, move.Slots, move.From, move.To, move.Landed));
+        }
+
+        return (ChangeOutcome.Applied, table);
     }
 
     /// <summary>What a recovery makes of it; part of the transaction that starts the world-line. What has landed within the cut
@@ -189,6 +226,11 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
 
         return table with { Revision = table.Revision.Next, WorldLine = worldLine };
     }
+
+    private OwnershipTable Remember(PastMove move) => Past.Length < PastMax ? this with { Past = Past.Add(move) } : this with
+    {
+        Past = Past.RemoveAt(0).Add(move), KnownFrom = VersionNumber.Max(KnownFrom, Past[0].Landed),
+    };
 
     private SlotMove? Find(MoveId id) => Moves.FirstOrDefault(m => m.Id == id);
 

@@ -102,6 +102,12 @@ public readonly record struct LogBranch(WorldLine WorldLine, VersionNumber Versi
     /// <summary>The log's index when it has just begun.</summary>
     public LogIndex Index => new(WorldLine, Offset, Version) { Reign = Reign };
 
+    /// <summary>Whether what a log had at an offset in one of its lines is not void.</summary>
+    /// <param name="branches">The lines that have begun since the log's first one.</param>
+    /// <param name="line">The line in which it was written.</param>
+    /// <param name="offset">Where it ends.</param>
+    public static bool Keep(IEnumerable<LogBranch> branches, LogLine line, long offset) => branches.All(b => b.Line <= line || offset <= b.Offset);
+
     /// <summary>Whether another line, if it is later, has not made void where this one begins.</summary>
     public bool IsKeptBy(in LogBranch other) => other.Line <= Line || (other.Version >= Version && other.Offset >= Offset);
 }

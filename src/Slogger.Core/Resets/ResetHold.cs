@@ -46,6 +46,9 @@ internal enum ResetMutation
     WritesBesideMarker,
     ClosesWhileWriting,
     ClosesTooEarly,
+
+    /// <summary>Who ends it lets clients in, though what was written may be in no cut.</summary>
+    LetsInBeforeCut,
 }
 
 /// <summary>Holds one shard for a reset. Source: design of the past, section 3.7, without its table: the cut decides.</summary>
@@ -146,6 +149,13 @@ public sealed class ResetHold
     {
         if (_phase == ResetPhase.Closes && (version > _above || _mutation == ResetMutation.ClosesTooEarly)) { _result ??= version; }
     }
+
+    /// <summary>Whether a world-line has to begin when it ends now, since something may have been written: who is let in then finds all of
+    /// it, in the cut, or nothing.</summary>
+    /// <param name="isForgotten">Nobody says whether another shard has written: what clients did here before that one ends would be lost.
+    /// </param>
+    public bool EndsWithWorldLine(bool isForgotten) => _mutation != ResetMutation.LetsInBeforeCut
+        && (_phase > ResetPhase.Holds || (_phase == ResetPhase.Holds && isForgotten));
 
     /// <summary>Holds nothing any more: a world-line begins, or nothing was written.</summary>
     public void End() => _phase = ResetPhase.None;

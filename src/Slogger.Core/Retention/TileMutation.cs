@@ -25,4 +25,7 @@ internal enum TileMutation
 
     /// <summary>One checkpoint less than is wanted is left in the raw log.</summary>
     KeepsOneLess,
+
+    /// <summary>A checkpoint that nothing is read from stays: what follows it could never be reduced.</summary>
+    KeepsIdle,
 }

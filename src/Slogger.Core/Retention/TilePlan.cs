@@ -71,6 +71,23 @@ public readonly record struct TilePlan(long RawFrom, int Reduced, int Stays)
         return plan;
     }
 
+    /// <summary>What is to be reduced now.</summary>
+    /// <param name="isIdle">Whether no version ends between a checkpoint and the next one: nothing is read from it, and a tile that has
+    /// nothing could not be reduced.</param>
+    /// <returns>The checkpoints, as their places, between which the log is to be reduced, in order; and those that are to be deleted
+    /// before, so that the tile below goes on to the next one.</returns>
+    public (IReadOnlyList<int> Between, IReadOnlyList<int> Idle) Next(Func<int, bool> isIdle) => Next(isIdle, TileMutation.None);
+
+    internal (IReadOnlyList<int> Between, IReadOnlyList<int> Idle) Next(Func<int, bool> isIdle, TileMutation mutation)
+    {
+        ArgumentNullException.ThrowIfNull(isIdle);
+        if (Reduced >= Stays) { return ([], []); }
+        // A reduced file may lead up to the first one.
+        ILookup<bool, int> others = Enumerable.Range(Reduced + 1, Stays - Reduced).ToLookup(
+            i => isIdle(i) && mutation != TileMutation.KeepsIdle);
+        return ([Reduced, .. others[false]], [.. others[true]]);
+    }
+
     /// <summary>The offset of the first checkpoint whose tile is neither raw nor reduced; null: there is no hole.</summary>
     /// <param name="bases">The checkpoints that are kept, by rising offset.</param>
     /// <param name="rawFrom">Where the raw log begins.</param>

@@ -12,6 +12,15 @@ namespace Slogger.Core.Versions;
 /// <param name="Version">The instant is the end of this version; null: it is the one that is looked for.</param>
 public readonly record struct InstantQuestion(int Shard, VersionNumber? Version);
 
+/// <summary>A rule that is left out, to prove that the tests find it.</summary>
+internal enum CommonMutation
+{
+    None,
+
+    /// <summary>A shard that names a lower version than it was asked for is taken to have that one.</summary>
+    LowerIsNoMatter,
+}
+
 /// <summary>Finds a version that all shards have closed. Not thread-safe.</summary>
 public sealed class CommonVersion
 {
@@ -20,6 +29,7 @@ public sealed class CommonVersion
 
     private readonly int _shards;
     private readonly bool _isNow;
+    private readonly CommonMutation _mutation;
     private VersionNumber? _asked;              // null: the instant itself
     private VersionNumber _newest, _oldest;     // of the answers to that
     private VersionNumber? _acknowledged;       // the newest of them in the first round
@@ -28,10 +38,14 @@ public sealed class CommonVersion
     /// <summary>Begins.</summary>
     /// <param name="shards">How many shards there are.</param>
     /// <param name="isNow">The instant is now, with all that was acknowledged at whichever shard; else it is a time or a version.</param>
-    public CommonVersion(int shards, bool isNow)
+    public CommonVersion(int shards, bool isNow) : this(shards, isNow, CommonMutation.None)
+    {
+    }
+
+    internal CommonVersion(int shards, bool isNow, CommonMutation mutation)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(shards, 1);
-        (_shards, _isNow) = (shards, isNow);
+        (_shards, _isNow, _mutation) = (shards, isNow, mutation);
     }
 
     /// <summary>What to ask next; null: all shards have named the same version.</summary>
@@ -41,7 +55,7 @@ public sealed class CommonVersion
     public void OnAnswer(VersionNumber version)
     {
         if (_asked is null) { OnInstant(version); }
-        else if (version < _asked) { (_asked, _agreed) = (version, 1); }
+        else if (version < _asked && _mutation != CommonMutation.LowerIsNoMatter) { (_asked, _agreed) = (version, 1); }
         else { _agreed++; }
         _place = (_place + 1) % _shards;
         // A later version will do, if one of the shards has not closed by itself what has all that was acknowledged.

@@ -37,6 +37,7 @@ public sealed class VersionGrid
     public const long IntervalMaxUs = 24L * 3600 * 1_000_000;
 
     private readonly ImmutableArray<GridStretch> _stretches;
+    private readonly bool _isOfHistory;
 
     /// <summary>Makes a grid of one stretch.</summary>
     public VersionGrid(VersionNumber first, long startUs, long intervalUs)
@@ -53,6 +54,35 @@ public sealed class VersionGrid
         for (int i = 0; i < _stretches.Length; i++) Validate(i);
     }
 
+    private VersionGrid(ImmutableArray<GridStretch> stretches, bool isOfHistory) =>
+        (_stretches, _isOfHistory) = (stretches, isOfHistory);
+
+    /// <summary>The grids by which a history went, of one site after the other: for what is past. Whoever takes over goes on behind the
+    /// last version that it has; those above it that were open at the other site by then are in no history.</summary>
+    /// <param name="stretches">The stretches, in order of time and of versions.</param>
+    /// <exception cref="ArgumentException">There are none, an interval is out of bounds, or they are in another order.</exception>
+    public static VersionGrid OfHistory(IEnumerable<GridStretch> stretches)
+    {
+        ImmutableArray<GridStretch> all = [.. stretches];
+        if (all.IsEmpty) throw new ArgumentException("A version grid needs at least one stretch.", nameof(stretches));
+        for (int i = 0; i < all.Length; i++)
+        {
+            ValidateAlone(all[i]);
+            if (i > 0 && (all[i].StartUs <= all[i - 1].StartUs || all[i].FirstVersion <= all[i - 1].FirstVersion))
+                throw new ArgumentException($"Stretch {i} of the version grid is not behind the one before.", nameof(stretches));
+        }
+        return new(all, isOfHistory: true);
+    }
+
+    /// <summary>This grid, and those by which the history went before it: see <see cref="OfHistory"/>.</summary>
+    /// <param name="before">Theirs; of what this grid has as well, its own stretches count.</param>
+    public VersionGrid Behind(VersionGrid before)
+    {
+        GridStretch first = _stretches[0];
+        return new([.. before._stretches.TakeWhile(s => s.StartUs < first.StartUs && s.FirstVersion < first.FirstVersion), .. _stretches],
+            isOfHistory: true);
+    }
+
     /// <summary>The stretches, oldest first.</summary>
     public ImmutableArray<GridStretch> Stretches => _stretches;
 
@@ -63,8 +93,10 @@ public sealed class VersionGrid
     /// first version.</summary>
     public VersionNumber VersionAt(long timeUs)
     {
-        GridStretch s = _stretches[IndexByTime(timeUs)];
-        return timeUs <= s.StartUs ? s.FirstVersion : new(s.FirstVersion.Number + ((timeUs - s.StartUs) / s.IntervalUs));
+        int i = IndexByTime(timeUs);
+        GridStretch s = _stretches[i];
+        VersionNumber open = timeUs <= s.StartUs ? s.FirstVersion : new(s.FirstVersion.Number + ((timeUs - s.StartUs) / s.IntervalUs));
+        return _isOfHistory && i + 1 < _stretches.Length ? VersionNumber.Min(open, _stretches[i + 1].FirstVersion.Previous) : open;
     }
 
     /// <summary>When a version opens, in microseconds since the Unix epoch: the first time at which <see cref="VersionAt"/>
@@ -90,15 +122,20 @@ public sealed class VersionGrid
     private void Validate(int i)
     {
         GridStretch s = _stretches[i];
-        if (s.IntervalUs is < IntervalMinUs or > IntervalMaxUs)
-            throw new ArgumentException($"A version interval of {s.IntervalUs} us is outside {IntervalMinUs} us to one day.");
-        if (s.FirstVersion <= VersionNumber.Zero)
-            throw new ArgumentException("The first version of a stretch of the grid is at least 1.");
+        ValidateAlone(s);
         if (i == 0) return;
         GridStretch before = _stretches[i - 1];
         long reached = before.FirstVersion.Number + ((s.StartUs - 1 - before.StartUs) / before.IntervalUs);
         if (s.StartUs <= before.StartUs || s.FirstVersion.Number < reached)
             throw new ArgumentException(
                 $"Stretch {i} of the version grid goes back: it starts at version {s.FirstVersion}, when {reached} was open.");
+    }
+
+    private static void ValidateAlone(GridStretch s)
+    {
+        if (s.IntervalUs is < IntervalMinUs or > IntervalMaxUs)
+            throw new ArgumentException($"A version interval of {s.IntervalUs} us is outside {IntervalMinUs} us to one day.");
+        if (s.FirstVersion <= VersionNumber.Zero)
+            throw new ArgumentException("The first version of a stretch of the grid is at least 1.");
     }
 }

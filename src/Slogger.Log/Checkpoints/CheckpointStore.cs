@@ -5,6 +5,7 @@
 using System.Globalization;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
+using Slogger.Core.Retention;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
@@ -26,6 +27,9 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
     private const int LinesBehindMax = SegmentHeader.BranchesMax / 4;
 
     private const string ReducedExtension = ".rlog";
+
+    /// <summary>Of an index of a checkpoint's keys, which others may keep beside it.</summary>
+    public const string IndexExtension = ".idx";
 
     // Under the gate: by the checkpoint's file.
     private readonly Dictionary<string, (ReducedStretch Stretch, long Bytes)> _reduced = [];
@@ -75,6 +79,9 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
 
     /// <summary>Where the reduced file of what follows a checkpoint is, or is to be.</summary>
     public string ReducedPathOf(Checkpoint kept) => Path.ChangeExtension(PathOf(kept), ReducedExtension);
+
+    /// <summary>Where the index of a checkpoint's keys is, if there is one.</summary>
+    public string IndexPathOf(Checkpoint kept) => Path.ChangeExtension(PathOf(kept), IndexExtension);
 
     /// <summary>Takes note of a reduced file that is durable.</summary>
     /// <param name="log">Tells which checkpoints are usable.</param>
@@ -151,18 +158,19 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         lock (Gate)
         {
             List<Checkpoint> usable = Reachable(log);
-            List<Checkpoint> kept = [.. usable.Where(c => c.Offset <= offset).TakeLast(keep)];
-            foreach (Checkpoint checkpoint in usable.Where(c => c.Offset > offset))
-            {
-                bool isNewest = usable.Count - usable.IndexOf(checkpoint) <= keep;
-                // Behind a gap the log can be replayed from no earlier one.
-                bool isNeeded = kept.Count == 0 || log.HasGap(kept[^1].Offset, checkpoint.Offset)
-                    || _reduced.ContainsKey(checkpoint.FileName) || _reduced.Values.Any(r => r.Stretch.Next == checkpoint.FileName);
-                if (isNewest || isNeeded || checkpoint.Offset - kept[^1].Offset >= apart) { kept.Add(checkpoint); }
-            }
+            PruneBase[] bases = [.. usable.Select(c => new PruneBase(c.Offset, _reduced.ContainsKey(c.FileName)
+                || _reduced.Values.Any(r => r.Stretch.Next == c.FileName)))];
+            Checkpoint[] kept = [.. PrunePlan.Kept(bases, keep, offset, apart, log.HasGap).Select(i => usable[i])];
             foreach (Checkpoint checkpoint in Kept.Except(kept).ToList()) { Delete(checkpoint); }
             return Kept.Count > 0 ? Kept[0].Offset : null;
         }
+    }
+
+    /// <summary>Deletes one that nothing is read from, and that no reduced file leads up to.</summary>
+    /// <exception cref="LogIOException">The disk refused; it is as it was.</exception>
+    public void Drop(Checkpoint kept)
+    {
+        lock (Gate) { Delete(kept); }
     }
 
     /// <summary>Deletes all: another history begins.</summary>
@@ -178,18 +186,8 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
     private protected override string StemOf(Checkpoint described) => described.Offset.ToString("D16", CultureInfo.InvariantCulture);
 
     // The log may be trimmed meanwhile: what it had at the beginning counts.
-    private List<Checkpoint> Reachable(VersionLog log)
-    {
-        long start = log.StartOffset;
-        var reachable = new List<Checkpoint>();
-        foreach (Checkpoint c in Kept.Reverse().Where(c => IsInHistory(log, c)))
-        {
-            if (c.Offset < start && (reachable.Count == 0 || ReducedUpTo(c, reachable[^1]) is null)) { break; }
-            reachable.Add(c);
-        }
-        reachable.Reverse();
-        return reachable;
-    }
+    private List<Checkpoint> Reachable(VersionLog log) => PrunePlan.Reachable(Kept.Reverse().Where(c => IsInHistory(log, c)),
+        log.StartOffset, c => c.Offset, (c, next) => ReducedUpTo(c, next) is not null);
 
     private (ReducedStretch Stretch, long Bytes)? ReducedUpTo(Checkpoint c, Checkpoint next) =>
         _reduced.TryGetValue(c.FileName, out var reduced) && reduced.Stretch.Next == next.FileName ? reduced : null;

@@ -120,7 +120,13 @@ internal sealed class Segment
 /// <summary>Names of segment files: fencing epoch and sequence, so that a directory listing tells who wrote what.</summary>
 internal static class SegmentName
 {
+    /// <summary>Of the index that somebody may keep beside a segment.</summary>
+    public const string IndexExtension = ".kix";
+
     private const string Extension = ".slog";
+
+    /// <summary>Where the index of a segment is.</summary>
+    public static string IndexOf(string segmentPath) => Path.ChangeExtension(segmentPath, IndexExtension);
 
     public static string Format(long epoch, long sequence) =>
         string.Create(CultureInfo.InvariantCulture, $"{epoch:D10}-{sequence:D12}{Extension}");

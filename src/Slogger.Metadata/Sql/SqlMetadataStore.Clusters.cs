@@ -119,14 +119,15 @@ internal sealed partial class SqlMetadataStore
 
     // One statement, so the rows are of one revision.
     private const string SlotsSql =
-        "SELECT s.first_slot, s.last_slot, s.shard, s.revision, c.partition_count, c.settled_version "
+        "SELECT s.first_slot, s.last_slot, s.shard, s.revision, c.partition_count, c.settled_version, "
+        + "c.owners_known_from "
         + "FROM slogger_slots s INNER JOIN slogger_clusters c ON c.cluster = s.cluster WHERE s.cluster = @cluster";
 
-    private static (SlotRow Row, long Revision, long Count, long Settled) SlotOf(DbDataReader row) =>
+    private static (SlotRow Row, long Revision, long Count, long Settled, long KnownFrom) SlotOf(DbDataReader row) =>
         (new SlotRow(new(new((int)row.GetInt64(0)), new((int)row.GetInt64(1))), new((int)row.GetInt64(2))), row.GetInt64(3),
-            row.GetInt64(4), row.GetInt64(5));
+            row.GetInt64(4), row.GetInt64(5), row.GetInt64(6));
 
-    private static SlotOwners OwnersOf(string cluster, List<(SlotRow Row, long Revision, long Count, long Settled)> rows)
+    private static SlotOwners OwnersOf(string cluster, List<(SlotRow Row, long Revision, long Count, long Settled, long KnownFrom)> rows)
     {
         if (rows.Count == 0)
         {

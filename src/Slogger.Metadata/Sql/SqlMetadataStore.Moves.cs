@@ -204,18 +204,23 @@ internal sealed partial class SqlMetadataStore
         "SELECT move_id, slots, from_shard, to_shard, state, boundary_version, landed_version, revision FROM slogger_moves "
         + "WHERE cluster = @cluster ORDER BY move_id";
 
+    private const string PastMovesSql =
+        "SELECT move_id, slots, from_shard, to_shard, landed_version FROM slogger_past_moves WHERE cluster = @cluster ORDER BY number";
+
     // Several statements: of one revision if nothing has changed between the first and the last, as under the cluster's lock.
     private static async Task<(OwnershipTable Table, bool IsOfOneRevision)> TableAsync(SqlSession session, string cluster,
         CancellationToken cancellation)
     {
-        List<(SlotRow Row, long Revision, long Count, long Settled)> slots = [];
+        List<(SlotRow Row, long Revision, long Count, long Settled, long KnownFrom)> slots = [];
         List<SlotMove> moves = [];
+        List<PastMove> past = [];
         List<ClusterHead> heads = [];
         long last = 0;
         await session.QueryAllAsync(
             [
                 new(SlotsSql, r => slots.Add(SlotOf(r))),
                 new(MovesSql, r => moves.Add(MoveOf(cluster, r))),
+                new(PastMovesSql, r => past.Add(PastMoveOf(cluster, r))),
                 new(HeadSql, r => heads.Add(HeadOf(r))),
                 new(SlotsSql, r => last = Math.Max(last, SlotOf(r).Revision)),
             ],
@@ -223,8 +228,10 @@ internal sealed partial class SqlMetadataStore
             ("@cluster", cluster));
         SlotOwners owners = OwnersOf(cluster, slots);
         return heads is [ClusterHead head]
-            ? (new(owners.Revision, head.Cut.Cut.WorldLine, owners.Map, [.. moves]) { Settled = new(slots[0].Settled) },
-                owners.Revision == new MapRevision(last))
+            ? (new(owners.Revision, head.Cut.Cut.WorldLine, owners.Map, [.. moves])
+                {
+                    Settled = new(slots[0].Settled), KnownFrom = new(slots[0].KnownFrom), Past = [.. past],
+                }, owners.Revision == new MapRevision(last))
             : throw UnknownCluster(cluster);
     }
 
@@ -244,11 +251,34 @@ internal sealed partial class SqlMetadataStore
             await InsertSlotsAsync(session, cluster, after.Map, after.Revision, cancellation);
         }
 
-        if (before.Settled != after.Settled)
+        if (before.Settled != after.Settled || before.KnownFrom != after.KnownFrom)
         {
             await session.ExecuteAsync(
-                "UPDATE slogger_clusters SET settled_version = @settled WHERE cluster = @cluster", cancellation,
-                    ("@settled", after.Settled.Number), ("@cluster", cluster));
+                "UPDATE slogger_clusters SET settled_version = @settled, owners_known_from = @known WHERE cluster = @cluster", cancellation,
+                    ("@settled", after.Settled.Number), ("@known", after.KnownFrom.Number), ("@cluster", cluster));
+        }
+
+        foreach (PastMove move in before.Past.Where(m => !after.Past.Any(a => a.Id == m.Id)))
+        {
+            await session.ExecuteAsync(
+                "DELETE FROM slogger_past_moves WHERE cluster = @cluster AND move_id = @id", cancellation, ("@cluster", cluster),
+                    ("@id", move.Id.Number));
+        }
+
+        foreach (PastMove move in after.Past.Where(m => !before.Past.Any(b => b.Id == m.Id)))
+        {
+            // By the revision they are in the order in which they were finished.
+            await session.ExecuteAsync(
+                "INSERT INTO slogger_past_moves (cluster, move_id, slots, from_shard, to_shard, landed_version, number) "
+                + "VALUES (@cluster, @id, @slots, @from, @to, @landed, @number)",
+                cancellation,
+                ("@cluster", cluster),
+                ("@id", move.Id.Number),
+                ("@slots", TextOf(move.Slots)),
+                ("@from", (long)move.From.Number),
+                ("@to", (long)move.To.Number),
+                ("@landed", move.Landed.Number),
+                ("@number", after.Revision.Number));
         }
 
         foreach (SlotMove move in before.Moves.Where(m => !after.Moves.Any(a => a.Id == m.Id)))
@@ -310,6 +340,12 @@ internal sealed partial class SqlMetadataStore
     }
 
     private static string TextOf(ImmutableArray<SlotRange> slots) => slots.IsDefault ? "" : string.Join(',', slots);
+
+    private static PastMove PastMoveOf(string cluster, DbDataReader row) =>
+        SlotRange.TryParseList(row.GetString(1), out ImmutableArray<SlotRange> slots, out _)
+            ? new(new(row.GetInt64(0)), slots, new((int)row.GetInt64(2)), new((int)row.GetInt64(3)), new(row.GetInt64(4)))
+            : throw new MetadataException($"Move {row.GetInt64(0)} of cluster \"{cluster}\" in the metadata is not right: slots "
+                + $"\"{row.GetString(1)}\". Restore the table slogger_past_moves from a backup.");
 
     private static SlotMove MoveOf(string cluster, DbDataReader row)
     {

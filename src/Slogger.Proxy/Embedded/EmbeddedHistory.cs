@@ -12,6 +12,7 @@ using Slogger.Faster;
 using Slogger.Faster.Commits;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Feeding;
@@ -238,15 +239,14 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
 
     private static (long Keys, long Bytes) Write(FasterStore store, CommitRecord commit, string file, CancellationToken stop)
     {
-        using var rdb = new RdbWriter(file);
-        long keys = 0;
+        using FileStream into = PrivateFile.Open(file, FileMode.Create);
+        var rdb = new RdbWriter(into);
         foreach (Change record in store.Records(commit))
         {
             stop.ThrowIfCancellationRequested();
-            rdb.Add(record.Key, record.Value, record.ExpiryMs);
-            keys++;
+            rdb.Add(0, record.Key, isString: true, record.Value!, record.ExpiryMs);
         }
-        rdb.Finish();
-        return (keys, rdb.Bytes);
+        rdb.End();
+        return (rdb.Keys, into.Length);
     }
 }

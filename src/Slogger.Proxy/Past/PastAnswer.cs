@@ -2,6 +2,7 @@
 using System.Text;
 using Slogger.Log;
 using Slogger.Log.Format;
+using Slogger.Metadata;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
 using Slogger.Replication.Following;
@@ -36,7 +37,7 @@ internal static class PastAnswer
     {
         LogHistoryChangedException => "the history has just changed, by a recovery or since it was trimmed: try again",
         OperationCanceledException or ObjectDisposedException => "the shard is about to end",
-        PastException or RedisException or LogException or IOException or UnauthorizedAccessException or ArgumentOutOfRangeException =>
+        PastException or MetadataException or RedisException or LogException or IOException or UnauthorizedAccessException or ArgumentOutOfRangeException =>
             failure.Message,
         _ => null,
     };

@@ -12,16 +12,20 @@ namespace Slogger.Proxy.Past;
 /// <summary>A checkpoint with its index, and the index of what follows it. One caller at a time.</summary>
 internal sealed class PastBase : IDisposable
 {
+    // What an index may have by now is not read for long.
+    private const long ReadOnMax = 64 << 20;
+
     private readonly string _file;
-    private readonly bool _isReduced;
+    private readonly bool _isReduced, _hasIndexes;
     private readonly long _offset, _rewinds;
     private readonly WorldLine _line;
     private readonly CheckpointIndex _index;
-    private readonly TailIndex _tail;
+    private readonly StretchIndex _tail;
     private readonly IHistorySource _history;
 
-    private PastBase(VersionLog log, PastPoint point, CheckpointIndex index, TailIndex tail, IHistorySource history)
+    private PastBase(VersionLog log, PastPoint point, bool hasIndexes, CheckpointIndex index, StretchIndex tail, IHistorySource history)
     {
+        _hasIndexes = hasIndexes;
         (_file, _isReduced, _offset) = (point.Base.FileName, point.ReducedBytes is not null, point.Base.Offset);
         (_line, _rewinds) = (log.WorldLine, log.Rewinds);
         (_index, _tail, _history) = (index, tail, history);
@@ -30,44 +34,52 @@ internal sealed class PastBase : IDisposable
     /// <summary>Reads the checkpoint, and indexes it: 16 bytes a key.</summary>
     /// <param name="log">The log.</param>
     /// <param name="checkpoints">Its checkpoints.</param>
+    /// <param name="keys">The indexes of its segments; null: there are none.</param>
     /// <param name="point">What is wanted: its checkpoint is begun with.</param>
-    /// <param name="indexFile">Where its index goes.</param>
-    /// <param name="commandsMax">How many commands on top of it are indexed: 8 bytes each.</param>
+    /// <param name="indexFile">Where the checkpoint's index goes, if there is none beside it.</param>
+    /// <param name="commandsMax">How many commands on top of it are indexed that no index has: 8 bytes each.</param>
     /// <param name="stop">Gives up.</param>
-    public static PastBase Make(VersionLog log, CheckpointStore checkpoints, PastPoint point, string indexFile, int commandsMax,
-        CancellationToken stop)
+    public static PastBase Make(VersionLog log, CheckpointStore checkpoints, KeyIndexes? keys, PastPoint point, string indexFile,
+        int commandsMax, CancellationToken stop)
     {
         Checkpoint checkpoint = point.Base;
         string rdb = checkpoints.PathOf(checkpoint);
-        CheckpointIndex? index = CheckpointIndex.Open(rdb, indexFile, checkpoint.Checksum);
+        CheckpointIndex? index = CheckpointIndex.Open(rdb, checkpoints.IndexPathOf(checkpoint), checkpoint.Checksum)
+            ?? CheckpointIndex.Open(rdb, indexFile, checkpoint.Checksum);
         if (index is null)
         {
             CheckpointIndex.Build(rdb, indexFile, checkpoint.Checksum, stop);
             index = CheckpointIndex.Open(rdb, indexFile, checkpoint.Checksum) ?? throw new IOException($"{indexFile} cannot be read back");
         }
-        var tail = new TailIndex(commandsMax);
-        tail.Restart(checkpoint.Offset, RdbFile.Inspect(rdb).StreamDatabase ?? 0);
+        IHistorySource? history = null;
         try
         {
-            return new(log, point, index, tail, point.OpenHistory(log, checkpoints));
+            int database = RdbFile.Inspect(rdb).StreamDatabase ?? 0;
+            history = point.OpenHistory(log, checkpoints);
+            // What is reduced has no segments.
+            bool hasIndexes = point.ReducedBytes is null && keys is not null;
+            IEnumerable<EffectStretch> stretches = hasIndexes ? keys!.Stretches(checkpoint.Offset, database, point.Target)
+                : [new(checkpoint.Offset, long.MaxValue, database, null)];
+            return new(log, point, hasIndexes, index, new StretchIndex(history, stretches, commandsMax), history);
         }
         catch
         {
             index.Dispose();
+            (history as IDisposable)?.Dispose();
             throw;
         }
     }
 
     /// <summary>Whether it is of this point's checkpoint and history, and the log has voided nothing since.</summary>
     public bool IsOf(VersionLog log, PastPoint point) => point.Base.FileName == _file && (point.ReducedBytes is not null) == _isReduced
-        && log.WorldLine == _line && log.Rewinds == _rewinds;
+        && log.WorldLine == _line && log.Rewinds == _rewinds && !(_hasIndexes && point.Target - _tail.Position > ReadOnMax);
 
     /// <summary>The state where a version ends.</summary>
     /// <param name="offset">Where the history that leads to it ends: <see cref="PastPoint.Target"/>.</param>
     /// <param name="timeMs">When it ended, in milliseconds since the Unix epoch.</param>
     public PastState At(long offset, long timeMs)
     {
-        _tail.ReadTo(_history, offset);
+        _tail.ReadTo(offset);
         long? emptied = _tail.EmptiedAt(_offset, offset);
         return new(new RollbackSources(emptied is null ? _index : null, emptied + 1 ?? _offset, _tail, _history, offset), timeMs);
     }
@@ -75,6 +87,7 @@ internal sealed class PastBase : IDisposable
     public void Dispose()
     {
         _index.Dispose();
+        _tail.Dispose();
         (_history as IDisposable)?.Dispose();
     }
 }

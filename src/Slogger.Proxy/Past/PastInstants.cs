@@ -2,6 +2,7 @@
 using System.Globalization;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
+using Slogger.Core.Retention;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -27,17 +28,23 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     private readonly PastHolds _holds = new((long)HoldMax.TotalMilliseconds);
     private Tuple<ReducedStretch, IReadOnlyList<ReducedFileWindow>>? _windows;     // of the file that was asked for last
 
-    /// <summary>The recorded cut.</summary>
+    /// <summary>The recorded cut; of a store that follows, the end of the version at which it stands.</summary>
     public required Func<WorldPoint> Committed { get; init; }
 
-    /// <summary>The cluster's clock grid.</summary>
-    public required Func<VersionGrid> Grid { get; init; }
+    /// <summary>The clock grids by which the versions went; null: whom the shard follows has not told them yet.</summary>
+    public required Func<VersionGrid?> Grid { get; init; }
+
+    /// <summary>Whether the shard follows another's log.</summary>
+    public required Func<bool> Follows { get; init; }
 
     /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
     public required Func<long> NowUs { get; init; }
 
-    /// <summary>Who owns which slots; null: a shard alone has all keys.</summary>
-    public required Func<OwnershipTable?> Owners { get; init; }
+    /// <summary>Who had which slots.</summary>
+    public required PastOwners Owners { get; init; }
+
+    private VersionGrid KnownGrid => Grid() ?? throw new PastException("whom this shard follows has not said yet how its versions lie in "
+        + "time: let it be reached once, with a proxy of this release");
 
     /// <summary>The oldest version that is promised to be kept; null: none is.</summary>
     public VersionNumber? Promised => ClosedBefore(options.Retention);
@@ -47,10 +54,16 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     /// <summary>Of so many versions one is kept behind that: a power of two, as strides are.</summary>
     public long VersionsOfStep =>
-        1L << (int)Math.Log2(Math.Max(1, options.RetentionStep.Ticks / TimeSpan.TicksPerMicrosecond / Grid().IntervalUsAt(NowUs())));
+        StretchWindows.GroupOf(options.RetentionStep.Ticks / TimeSpan.TicksPerMicrosecond, KnownGrid.IntervalUsAt(NowUs()));
 
     /// <summary>The offset from which the log is needed here; <see cref="long.MaxValue"/>: nobody looks.</summary>
-    public long HeldFrom => _holds.Lowest(Environment.TickCount64);
+    public long HeldFrom
+    {
+        get
+        {
+            lock (_holds) { return _holds.Lowest(Environment.TickCount64); }
+        }
+    }
 
     /// <summary>Finds out how far back the past goes now, for <see cref="Status"/>. The control task.</summary>
     public void Keep()
@@ -68,8 +81,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>What DPR.INFO tells.</summary>
     public IEnumerable<(string Name, long Value)> Status()
     {
-        PastReach? reach = _window.Last;
-        VersionNumber shown = reach is { } oldest ? VersionNumber.Max(oldest.From, Settled) : VersionNumber.Zero;
+        PastReach? reach = Grid() is null ? null : _window.Last;
+        VersionNumber shown = reach is { } oldest ? VersionNumber.Max(oldest.From, KnownFrom) : VersionNumber.Zero;
         yield return ("past_from_version", shown.Number);
         yield return ("past_from_unix_ms", reach is null ? 0 : TimeUsOf(shown) / 1000);
         yield return ("retention_s", (long)options.Retention.TotalSeconds);
@@ -82,29 +95,25 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         yield return ("retention_step_ms", (long)options.RetentionStep.TotalMilliseconds);
     }
 
-    /// <summary>The version of an instant, when it is committed.</summary>
+    /// <summary>The version of an instant, when it is committed. Now is, of a store that follows, the newest that it has.</summary>
     /// <exception cref="PastException">It is none, or not committed within 10 s.</exception>
     public async Task<VersionNumber> CommittedAsync(Instant at, CancellationToken stop)
     {
-        if (Owners() is { Moves.Length: > 0 })
-        {
-            throw new PastException("slots move in this cluster: the past can be read when they have moved (slogger move --list)");
-        }
+        bool isNow = at is { By: InstantBy.Ago, Number: 0 };
+        if (isNow && Follows()) { return Committed().Version; }
         long nowUs = NowUs();
         VersionNumber wanted = at.By switch
         {
             InstantBy.Version => new(at.Number),
             InstantBy.Time => ClosedAt(UsOf(at.Number), nowUs),
             // What is acknowledged now is in the version that is open.
-            _ when at.Number == 0 => Grid().VersionAt(nowUs),
+            _ when at.Number == 0 => KnownGrid.VersionAt(nowUs),
             _ => ClosedAt(nowUs - UsOf(at.Number), nowUs),
         };
         long waitsUntil = Environment.TickCount64 + (long)CommitMax.TotalMilliseconds;
-        bool isNow = at is { By: InstantBy.Ago, Number: 0 };
-        VersionNumber committed;
-        // What is acknowledged in a version that was not closed by itself is in the next one that was.
-        while ((committed = Committed().Version) < wanted
-            || (isNow && (committed = log.BoundaryAtOrBelow(committed)?.Version ?? VersionNumber.Zero) < wanted))
+        VersionNumber? committed;
+        while ((committed = PastInstant.Committed(wanted, isNow, Committed().Version,
+            cut => log.BoundaryAtOrBelow(cut)?.Version ?? VersionNumber.Zero)) is null)
         {
             if (Environment.TickCount64 > waitsUntil)
             {
@@ -114,7 +123,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             }
             await Task.Delay(CommitPause, stop).ConfigureAwait(false);
         }
-        return isNow ? committed : wanted;
+        return committed.Value;
     }
 
     /// <summary>Where a version ends, or the last before it that was closed by itself, or that is kept; and from what it can be made. All
@@ -123,12 +132,23 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="LogException">It cannot be read.</exception>
     public PastPoint Hold(VersionNumber version)
     {
-        RequireSettled(version);
+        RequireKnown(version);
         PastPoint point = InDetail(version) ?? Reduced(version) ?? throw NotKept(
             $"version {version} is not kept: {WhatIsKept(version)}");
-        if (point.ReducedBytes is not null) { RequireSettled(point.End.Version); }
+        if (point.ReducedBytes is not null) { RequireKnown(point.End.Version); }
         Renew(point.Base.Offset);
         return point;
+    }
+
+    /// <summary>As <see cref="Hold"/>, and no state of an earlier version.</summary>
+    /// <exception cref="PastException">It is not kept.</exception>
+    /// <exception cref="LogException">It cannot be read.</exception>
+    public PastPoint HoldExactly(VersionNumber version)
+    {
+        PastPoint point = Hold(version);
+        // Since the version was found it may have been reduced to an earlier one.
+        return point.ReducedBytes is null || point.End.Version == version ? point
+            : throw NotKept($"version {version} is not kept any more: the last before it that is, is {point.End.Version}");
     }
 
     /// <summary>As <see cref="Hold"/>, where the log has each command that follows.</summary>
@@ -147,7 +167,10 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     }
 
     /// <summary>The log from an offset on, and a checkpoint below, stay for another minute.</summary>
-    public void Renew(long offset) => _holds.Renew(offset, Environment.TickCount64);
+    public void Renew(long offset)
+    {
+        lock (_holds) { _holds.Renew(offset, Environment.TickCount64); }
+    }
 
     /// <summary>From where on all commands are kept, without a gap: the end of a version, or the beginning of the history.</summary>
     /// <exception cref="PastException">Nothing is kept yet.</exception>
@@ -167,17 +190,33 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     }
 
     // Before, keys were at other shards, too.
-    private VersionNumber Settled => Owners()?.Settled ?? VersionNumber.Zero;
+    private VersionNumber Settled => Owners.Table?.Settled ?? VersionNumber.Zero;
 
-    private void RequireSettled(VersionNumber version)
+    private VersionNumber KnownFrom => Owners.Table?.KnownFrom ?? VersionNumber.Zero;
+
+    private void RequireKnown(VersionNumber version)
     {
-        if (version >= Settled) { return; }
+        if (PastInstant.IsSettled(version, KnownFrom)) { return; }
         throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept: slots have moved since, and which "
-            + $"shard had a key then is not recorded. The past goes back to version {Settled}, of {TimeOf(Settled)}"));
+            + $"shard had a key then is not recorded. The past goes back to version {KnownFrom}, of {TimeOf(KnownFrom)}"));
     }
 
-    private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero ? null
-        : Grid().VersionAt(NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond)).Previous;
+    /// <summary>Sees to it that this shard has all that it had at the end of a version, and no more: no slots have moved since.</summary>
+    /// <exception cref="PastException">They have; the text says since when.</exception>
+    public void RequireSettled(VersionNumber version)
+    {
+        if (Owners.Table is { Moves.Length: > 0 })
+        {
+            throw new PastException("slots move in this cluster: till they have moved (slogger move --list) only values of keys that are "
+                + "named are shown");
+        }
+        if (PastInstant.IsSettled(version, Settled)) { return; }
+        throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept as a whole: slots have moved since. "
+            + $"Values of keys that are named are shown; all else goes back to version {Settled}, of {TimeOf(Settled)}"));
+    }
+
+    private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero || Grid() is not { } grid ? null
+        : PastInstant.ClosedAt(grid, NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond));
 
     private PastPoint? InDetail(VersionNumber version) =>
         log.BoundaryAtOrBelow(version) is { } end && !IsInGap(version, end) && checkpoints.Latest(log, end.Offset) is { } checkpoint
@@ -194,16 +233,13 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     // Below what is kept in detail: the last window at or below the version.
     private PastPoint? Reduced(VersionNumber version)
     {
-        if (_window.Find() is not { } reach || version < reach.From || version >= reach.Detail) { return null; }
-        foreach (Tile tile in checkpoints.Tiles(log).Reverse())
-        {
-            if (tile.Reduced is not { } stretch || stretch.First > version) { continue; }
-            // Writes that no log has lie between.
-            if (stretch.EndsAtGap && stretch.Last < version) { return null; }
-            ReducedFileWindow window = WindowsOf(tile.Base, stretch).Last(w => w.End.Version <= version);
-            return new(window.End with { Version = VersionNumber.Min(version, window.Through) }, tile.Base, window.DataEnd);
-        }
-        return null;
+        if (_window.Find() is not { } reach) { return null; }
+        IReadOnlyList<Tile> tiles = checkpoints.Tiles(log);
+        if (PastTiles.ReducedAt(reach, [.. tiles.Select(PastWindow.SpanOf)], version) is not { } at) { return null; }
+        IReadOnlyList<ReducedFileWindow> windows = WindowsOf(tiles[at].Base, tiles[at].Reduced!);
+        (int place, VersionNumber served) =
+            PastTiles.WindowAt(windows.Count, i => new(windows[i].End.Version, windows[i].Through), version);
+        return new(windows[place].End with { Version = served }, tiles[at].Base, windows[place].DataEnd);
     }
 
     private IReadOnlyList<ReducedFileWindow> WindowsOf(Checkpoint checkpoint, ReducedStretch stretch)
@@ -216,13 +252,13 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     private VersionNumber ClosedAt(long timeUs, long nowUs)
     {
-        VersionGrid grid = Grid();
+        VersionGrid grid = KnownGrid;
         if (timeUs > nowUs)
         {
             throw new PastException($"{TextOf(timeUs)} is in the future: by the cluster's clock it is {TextOf(nowUs)}",
                 PastProblem.NotClosed);
         }
-        VersionNumber closed = grid.VersionAt(timeUs).Previous;
+        VersionNumber closed = PastInstant.ClosedAt(grid, timeUs);
         return closed >= grid.Stretches[0].FirstVersion ? closed
             : throw NotKept($"{TextOf(timeUs)} is before the cluster began: that was {TextOf(grid.Stretches[0].StartUs)}");
     }
@@ -238,7 +274,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     };
 
     /// <summary>When a version ended, in microseconds since the Unix epoch: at all shards at the same time of the grid.</summary>
-    public long TimeUsOf(VersionNumber version) => Grid().StartOf(version.Next);
+    public long TimeUsOf(VersionNumber version) => KnownGrid.StartOf(version.Next);
 
     private string TimeOf(VersionNumber version) => TextOf(TimeUsOf(version));
 

@@ -14,10 +14,11 @@ internal static class PastReplies
     /// <param name="from">The version behind which was looked.</param>
     /// <param name="to">The version up to which was looked.</param>
     /// <param name="found">What was found.</param>
+    /// <param name="versions">The end of the version of each command.</param>
     /// <param name="hidden">Keys that the client may not read: of a command that names one the name alone is told.</param>
     /// <param name="timeUs">When a version ended, in microseconds since the Unix epoch.</param>
-    public static byte[] History(VersionNumber from, VersionNumber to, KeyHistory found, IReadOnlySet<StoreKey> hidden,
-        Func<Boundary, long> timeUs)
+    public static byte[] History(VersionNumber from, VersionNumber to, KeyHistory found, IReadOnlyList<Boundary> versions,
+        IReadOnlySet<StoreKey> hidden, Func<Boundary, long> timeUs)
     {
         var bytes = new List<byte>();
         RespText.AppendHeader(bytes, '*', 4);
@@ -25,12 +26,12 @@ internal static class PastReplies
         RespText.AppendHeader(bytes, ':', to.Number);
         RespText.AppendHeader(bytes, ':', found.LeftOut);
         RespText.AppendHeader(bytes, '*', found.Commands.Count);
-        foreach (KeyCommand command in found.Commands)
+        foreach ((KeyCommand command, Boundary version) in found.Commands.Zip(versions))
         {
             RespText.AppendHeader(bytes, '*', 5);
-            RespText.AppendHeader(bytes, ':', command.Version.Version.Number);
-            RespText.AppendHeader(bytes, ':', timeUs(command.Version));
-            RespText.AppendHeader(bytes, ':', command.Version.WorldLine.Number);
+            RespText.AppendHeader(bytes, ':', version.Version.Number);
+            RespText.AppendHeader(bytes, ':', timeUs(version));
+            RespText.AppendHeader(bytes, ':', version.WorldLine.Number);
             RespText.AppendHeader(bytes, ':', command.Place);
             AppendBulks(bytes, command.Others.Any(hidden.Contains) ? [command.Arguments[0]] : command.Arguments);
         }

@@ -13,8 +13,9 @@ namespace Slogger.Proxy.Past;
 
 /// <summary>Goes through a stretch of the log. One caller at a time.</summary>
 /// <param name="log">The log.</param>
+/// <param name="keys">The indexes of its segments; null: there are none.</param>
 /// <param name="hold">Keeps it from an offset on, for another minute.</param>
-internal sealed class PastScan(VersionLog log, Action<long> hold)
+internal sealed class PastScan(VersionLog log, KeyIndexes? keys, Action<long> hold)
 {
     // Of one reply.
     private const int HistoryBytesMax = 4 << 20, NamedMax = 1_000_000;
@@ -39,15 +40,21 @@ internal sealed class PastScan(VersionLog log, Action<long> hold)
         {
             return PastAnswer.Error(why);
         }
-        var found = new KeyHistory(new StoreKey(asked.Database, asked.Key), asked.Count, HistoryBytesMax);
-        foreach ((EffectReader command, Boundary version) in Read(from, to, stop))
+        var key = new StoreKey(asked.Database, asked.Key);
+        var found = new KeyHistory(key, asked.Count, HistoryBytesMax);
+        using var history = new LogHistory(log);
+        // The history that is read is fixed here: once it is another, its bytes are refused.
+        history.Read(from.Offset, []);
+        foreach (EffectReader command in EffectsOf(key, history, from, to, stop))
         {
             if (command.Start >= asked.Before) { break; }
-            found.Note(command, version);
+            found.Note(command);
         }
+        Boundary[] versions = [.. EndsOf(found.Commands)];
+        history.Read(to.Offset, []);
         StoreKey[] others = [.. found.Commands.SelectMany(c => c.Others).Distinct()];
         IReadOnlySet<StoreKey> hidden = await rights.UnreadableAsync(asked.User, others, stop).ConfigureAwait(false);
-        return PastReplies.History(from.Version, to.Version, found, hidden, timeUs);
+        return PastReplies.History(from.Version, to.Version, found, versions, hidden, timeUs);
     }
 
     /// <summary>Which keys were named between two versions' ends: as many as are wanted, of whole versions.</summary>
@@ -94,6 +101,54 @@ internal sealed class PastScan(VersionLog log, Action<long> hold)
         {
             if (i % HeldFor == 0) { hold(from); }
             yield return reader;
+        }
+    }
+
+    // At least those that are done to the key.
+    private IEnumerable<EffectReader> EffectsOf(StoreKey key, LogHistory history, Boundary from, Boundary to, CancellationToken stop)
+    {
+        IEnumerable<EffectStretch> stretches = keys is null ? [new(from.Offset, to.Offset, from.Database, null)]
+            : keys.Stretches(from.Offset, from.Database, to.Offset);
+        int read = 0;
+        foreach (EffectStretch stretch in stretches)
+        {
+            using KeyIndex? index = stretch.Index;
+            // An index may go further.
+            if (stretch.From >= to.Offset) { break; }
+            long end = Math.Min(stretch.To, to.Offset);
+            hold(from.Offset);
+            var reader = new EffectReader(history, stretch.From, end, stretch.Database);
+            if (index?.Find((uint)(key.Hash >> 32)) is { } named)
+            {
+                IEnumerable<long> places = named.Concat(index.Unconfined.Select(u => u.Offset));
+                foreach (long place in places.Where(p => p >= stretch.From && p < end).Order())
+                {
+                    if (++read % HeldFor == 0) { hold(from.Offset); }
+                    reader.SeekTo(place, index.DatabaseAt(place));
+                    if (!reader.Next(stop)) { throw new PastException($"the log has no command at {place}, where its index has one"); }
+                    yield return reader;
+                }
+                continue;
+            }
+            while (reader.Next(stop))
+            {
+                if (++read % HeldFor == 0) { hold(from.Offset); }
+                yield return reader;
+            }
+        }
+    }
+
+    // The ends of the versions that commands are in.
+    private IEnumerable<Boundary> EndsOf(IEnumerable<KeyCommand> commands)
+    {
+        Boundary end = default;
+        foreach (KeyCommand command in commands)
+        {
+            if (end.Offset < command.End)
+            {
+                end = log.BoundaryAtOrAbove(command.End) ?? throw new LogHistoryChangedException("The log ends before the version.");
+            }
+            yield return end;
         }
     }
 

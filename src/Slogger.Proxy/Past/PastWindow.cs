@@ -1,5 +1,6 @@
 // How far back the past of a shard can be read: to the first version that ends at or above a checkpoint that is kept. Each version that
 // was closed can be read where the log has what follows its checkpoint, and some of them where a reduced file has.
+using Slogger.Core.Retention;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
@@ -7,12 +8,6 @@ using Slogger.Log.Checkpoints;
 using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Past;
-
-/// <summary>How far back the past goes.</summary>
-/// <param name="From">The first version that can be read.</param>
-/// <param name="Detail">The first one from which on each can be.</param>
-/// <param name="IsWhole">Whether it goes back to where the history began: nothing has been deleted.</param>
-internal readonly record struct PastReach(VersionNumber From, VersionNumber Detail, bool IsWhole);
 
 /// <summary>The versions that can be read. Any thread.</summary>
 /// <param name="log">The log.</param>
@@ -34,15 +29,15 @@ internal sealed class PastWindow(VersionLog log, CheckpointStore checkpoints)
         PastReach? reach = null;
         if (Detail() is { } detail)
         {
-            // Reduced tiles lie below raw ones.
-            IReadOnlyList<Tile> tiles = checkpoints.Tiles(log);
-            bool isBelow = tiles.Count > 0 && tiles[0].Base.Offset < log.StartOffset;
-            reach = new(isBelow && tiles[0].Reduced is { } stretch ? stretch.First : detail, detail,
-                (isBelow ? tiles[0].Base.Offset : log.StartOffset) <= log.Origin.Offset);
+            reach = PastTiles.Reach(detail, [.. checkpoints.Tiles(log).Select(SpanOf)], log.StartOffset, log.Origin.Offset);
         }
         _last = reach is { } found ? new(found) : null;
         return reach;
     }
+
+    /// <summary>What has to be known of a tile.</summary>
+    public static PastTile SpanOf(Tile tile) => new(tile.Base.Offset,
+        tile.Reduced is { } reduced ? new(reduced.First, reduced.Last, reduced.EndsAtGap) : null);
 
     private VersionNumber? Detail()
     {

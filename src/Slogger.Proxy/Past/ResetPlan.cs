@@ -11,9 +11,6 @@ namespace Slogger.Proxy.Past;
 /// <param name="shiftMs">Expiries are put off so long, in milliseconds.</param>
 internal sealed class ResetPlan(long shiftMs)
 {
-    /// <summary>How many keys are taken out of the past at once.</summary>
-    public const int KeysAtOnce = 1000;
-
     private const long BytesMax = 512L << 20;
     private const int BatchBytes = 1 << 20;
 

@@ -5,6 +5,7 @@
 // Nothing is made ready before somebody asks. What the last question needed is kept for a minute: the lens with its keys, the index of the
 // checkpoint, and that of the commands on top of it.
 using System.Globalization;
+using System.Runtime.CompilerServices;
 using System.Text;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -31,6 +32,9 @@ internal sealed class ShardPast : IPastReads
     private const string LensMemory = "256mb";
     private const int CommandsMax = 32 << 20;
 
+    /// <summary>How many keys are taken out of the past at once.</summary>
+    public const int KeysAtOnce = 1000;
+
     // Of one question.
     private const int TouchedMax = 5_000_000, RdbWindow = 1 << 20;
 
@@ -42,6 +46,7 @@ internal sealed class ShardPast : IPastReads
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
     private readonly PastInstants _instants;
+    private readonly KeyIndexes? _keys;
     private readonly ShardSnapshots _snapshots;
     private readonly ShardRoll _roll;
     private readonly RedisSupervisorOptions? _server;
@@ -57,17 +62,29 @@ internal sealed class ShardPast : IPastReads
     private long _lastUsed;
     private bool _isEnded;
 
-    public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants)
+    /// <summary>Opens nothing yet.</summary>
+    /// <param name="options">The process's options.</param>
+    /// <param name="log">The log.</param>
+    /// <param name="checkpoints">Its checkpoints.</param>
+    /// <param name="instants">Its instants.</param>
+    /// <param name="keys">The indexes of its segments; null: there are none.</param>
+    public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants, KeyIndexes? keys)
     {
-        (_log, _checkpoints, _instants) = (log, checkpoints, instants);
-        _scan = new(log, instants.Renew);
+        (_log, _checkpoints, _instants, _keys) = (log, checkpoints, instants, keys);
+        _scan = new(log, keys, instants.Renew);
         _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
-        _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!() };
+        _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!(), Past = this };
         _roll = new(options, log, checkpoints, instants) { Live = () => Live!() };
     }
 
     /// <summary>The live store, which knows who may read what; null: it has no users, and all may.</summary>
     public required Func<RedisEndpoint?> Live { get; init; }
+
+    /// <summary>The world-line of a version.</summary>
+    public required Func<VersionNumber, WorldLine> LineOf { get; init; }
+
+    /// <summary>Whether what a recovery took back is in the log. Default: yes.</summary>
+    public bool HasLost { get; init; } = true;
 
     /// <summary>The offset from which snapshots, and what rolls, need the log; <see cref="long.MaxValue"/>: there is none.</summary>
     public long HeldFrom => Math.Min(_snapshots.HeldFrom, _roll.HeldFrom);
@@ -84,7 +101,13 @@ internal sealed class ShardPast : IPastReads
     /// <inheritdoc />
     public Task<byte[]> FindAsync(Instant at) => PastAnswer.OfAsync(async () =>
     {
-        Boundary end = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false)).End;
+        VersionNumber version = await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false);
+        if (!await _instants.Owners.HadAnyAsync(version, _ending.Token).ConfigureAwait(false))
+        {
+            // It has nothing to show of it, whatever others have.
+            return RespText.Integers(LineOf(version).Number, version.Number, _instants.TimeUsOf(version));
+        }
+        Boundary end = _instants.Hold(version).End;
         return RespText.Integers(end.WorldLine.Number, end.Version.Number, _instants.TimeUsOf(end.Version));
     });
 
@@ -93,8 +116,20 @@ internal sealed class ShardPast : IPastReads
     {
         if (_server is null) { throw PastAnswer.NoServer(); }
         VersionNumber version = await _instants.CommittedAsync(read.At, _ending.Token).ConfigureAwait(false);
+        if (read.Keys is [var key, ..]
+            && await _instants.Owners.ElsewhereAsync(key, version, _ending.Token).ConfigureAwait(false) is { } elsewhere)
+        {
+            return PastAnswer.Error(elsewhere);
+        }
         // A time is that of the last version at or before it that is kept.
         if (read.At.By != InstantBy.Version) { version = _instants.Hold(version).End.Version; }
+        else if (read.Keys is [var first, ..] && !_instants.Owners.Has(first) && _instants.Hold(version).End.Version != version)
+        {
+            // Who asks has made sure of it at those only that have slots now.
+            throw new PastException($"this shard, which had the key then, has not closed version {version} by itself: it has closed "
+                + $"{_instants.Hold(version).End.Version}", PastProblem.NotClosed);
+        }
+        if (read.Keys is not { } named) { return await _roll.ReadAsync(read, version).ConfigureAwait(false); }
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {
@@ -111,14 +146,14 @@ internal sealed class ShardPast : IPastReads
             if (read.IsScript)
             {
                 // What it may run does not say by which right it may have the keys.
-                StoreKey[] keys = [.. read.Keys.Select(k => new StoreKey(read.Database, k))];
+                StoreKey[] keys = [.. named.Select(k => new StoreKey(read.Database, k))];
                 if ((await rights.UnreadableAsync(read.User, keys, _ending.Token).ConfigureAwait(false)).Count > 0)
                 {
                     return PastAnswer.Error($"NOPERM a script of the past needs the right to DUMP its keys, and {read.User} may not");
                 }
                 scriptRules = await rights.CommandRulesAsync(read.User, _ending.Token).ConfigureAwait(false);
             }
-            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, scriptRules, _ending.Token)
+            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, named, scriptRules, _ending.Token)
                 .ConfigureAwait(false);
         }
         finally
@@ -135,6 +170,32 @@ internal sealed class ShardPast : IPastReads
     public Task<byte[]> ChangedAsync(PastChanges asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
         _scan.ChangedAsync(asked, rights, from, to, _ending.Token));
 
+    /// <inheritdoc />
+    public Task<byte[]> LostAsync(PastLost asked) => PastAnswer.OfAsync(async () =>
+    {
+        if (!HasLost) { throw new PastException("what a recovery took back is not kept of an embedded store", PastProblem.NotKept); }
+        await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
+        try
+        {
+            // All data is what a replica gets.
+            ReadRights rights = await RightsAsync().ConfigureAwait(false);
+            if (await rights.RefusalAsync(asked.User, ["SYNC"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
+            {
+                return PastAnswer.Error(why);
+            }
+            var line = new WorldLine(asked.WorldLine);
+            if (line > _log.WorldLine) { throw new PastException($"world-line {line} has not begun: this is {_log.WorldLine}"); }
+            LostStretch lost = _log.Lost(line) ?? throw new PastException(
+                $"what world-line {line} took back is not kept: either it is the first, or that part of the log was deleted since",
+                PastProblem.NotKept);
+            return LostEffects.Read(lost, asked, _instants.TimeUsOf, _ending.Token);
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    });
+
     /// <summary>Whether there is a program to show the past with.</summary>
     public bool HasServer => _server is not null;
 
@@ -143,8 +204,9 @@ internal sealed class ShardPast : IPastReads
     /// <param name="from">The first end. The log is held from there on.</param>
     /// <param name="to">The second.</param>
     /// <param name="stop">Gives up.</param>
+    /// <param name="isOfAll">Whether all has to be in keys: functions that changed are in none.</param>
     /// <exception cref="PastException">They cannot be told; the text says why.</exception>
-    public IReadOnlySet<StoreKey> TouchedKeys(Boundary from, Boundary to, CancellationToken stop)
+    public IReadOnlySet<StoreKey> TouchedKeys(Boundary from, Boundary to, CancellationToken stop, bool isOfAll = false)
     {
         if (_log.HasGap(from.Offset, to.Offset))
         {
@@ -154,6 +216,10 @@ internal sealed class ShardPast : IPastReads
         bool wasEmptied = false;
         foreach (EffectReader command in _scan.Effects(from.Offset, to.Offset, from.Database, stop))
         {
+            if (isOfAll && command.Reach == EffectReach.Library)
+            {
+                throw new PastException($"functions were changed after version {from.Version}, and they are in no key");
+            }
             if (command.Reach != EffectReach.Anything) { AddKeys(command, keys); }
             else if (command.Effect.Is(0, "FLUSHALL"u8) || command.Effect.Is(0, "FLUSHDB"u8)) { wasEmptied = true; }
             else
@@ -195,6 +261,31 @@ internal sealed class ShardPast : IPastReads
         finally
         {
             _turn.Release();
+        }
+    }
+
+    /// <summary>The same of however many keys, some at a time. What is too much at once is less by halves.</summary>
+    public async IAsyncEnumerable<IReadOnlyList<DumpedKey>> DumpAllAsync(VersionNumber version, IEnumerable<StoreKey> keys,
+        [EnumeratorCancellation] CancellationToken stop)
+    {
+        foreach (StoreKey[] some in keys.Chunk(KeysAtOnce))
+        {
+            var parts = new Stack<StoreKey[]>([some]);
+            while (parts.TryPop(out StoreKey[]? part))
+            {
+                IReadOnlyList<DumpedKey> dumped;
+                try
+                {
+                    dumped = await DumpAsync(version, part, stop).ConfigureAwait(false);
+                }
+                catch (PastException) when (part.Length > 1)
+                {
+                    parts.Push(part[(part.Length / 2)..]);
+                    parts.Push(part[..(part.Length / 2)]);
+                    continue;
+                }
+                yield return dumped;
+            }
         }
     }
 
@@ -289,18 +380,12 @@ internal sealed class ShardPast : IPastReads
     private PastState StateAt(VersionNumber version, string directory)
     {
         Volatile.Write(ref _lastUsed, Environment.TickCount64);
-        PastPoint point = _instants.Hold(version);
-        // Since the version was found it may have been reduced to an earlier one: that is another state.
-        if (point.ReducedBytes is not null && point.End.Version != version)
-        {
-            throw new PastException($"version {version} is not kept any more: the last before it that is, is {point.End.Version}",
-                PastProblem.NotKept);
-        }
+        PastPoint point = _instants.HoldExactly(version);
         if (_base is not { } known || !known.IsOf(_log, point))
         {
             _base?.Dispose();
             _base = null;
-            _base = PastBase.Make(_log, _checkpoints, point, Path.Combine(directory, IndexFile), CommandsMax, _ending.Token);
+            _base = PastBase.Make(_log, _checkpoints, _keys, point, Path.Combine(directory, IndexFile), CommandsMax, _ending.Token);
         }
         return _base.At(point.Target, _instants.TimeUsOf(point.End.Version) / 1000);
     }

@@ -1,5 +1,6 @@
-// The whole data of a shard at one version after the other, for scripts that read: a redis-server beside the shard's own loads the
-// checkpoint below the first, and goes forward by the log. The live store is asked for nothing but who may.
+// The whole data of a shard at one version after the other, for scripts that read; or at one version, for commands that may read any key.
+// A redis-server beside the shard's own loads the checkpoint below the first, and goes forward by the log. The live store is asked for
+// nothing but who may.
 //
 // There is one at a time, so that the machine needs memory for one more copy of the data. It does something only when it is asked, for a
 // second at most; after a minute of silence it ends.
@@ -54,24 +55,10 @@ internal sealed class ShardRoll : IPastRoll
     /// <inheritdoc />
     public Task<byte[]> BeginAsync(long from, long to, string user) => InTurnAsync(async () =>
     {
-        if (_server is null) { throw PastAnswer.NoServer(); }
-        if (_rolling is not null && !IsSilent)
-        {
-            throw new PastException("somebody looks through the whole past of this shard already, and there is memory for one only: try "
-                + "again later");
-        }
-        await CloseAsync().ConfigureAwait(false);
-        await ClearAsync().ConfigureAwait(false);
-        IReadOnlyList<string> rules;
-        await using (ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false))
-        {
-            // All data is what a replica gets.
-            if (await rights.RefusalAsync(user, ["SYNC"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
-            {
-                return PastAnswer.Error(why);
-            }
-            rules = await rights.CommandRulesAsync(user, _ending.Token).ConfigureAwait(false);
-        }
+        RedisSupervisorOptions server = _server ?? throw PastAnswer.NoServer();
+        await FreeAsync().ConfigureAwait(false);
+        (IReadOnlyList<string> rules, string? why) = await RulesAsync(user, ["SYNC"u8.ToArray()]).ConfigureAwait(false);
+        if (why is not null) { return PastAnswer.Error(why); }
         VersionNumber last = await _instants.CommittedAsync(new(InstantBy.Version, to), _ending.Token).ConfigureAwait(false);
         Boundary end = _instants.HoldDetail(last), first = _instants.HoldDetail(new(from));
         Checkpoint checkpoint = _instants.Hold(first.Version).Base;
@@ -80,9 +67,55 @@ internal sealed class ShardRoll : IPastRoll
         {
             throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
         }
-        _rolling = await BeginAsync(_server, checkpoint, end, rules).ConfigureAwait(false);
+        RollingSources sources = new(_checkpoints.PathOf(checkpoint), checkpoint.Offset, new LogHistory(_log), end.Offset);
+        _rolling = await BeginAsync(server, sources, end, rules).ConfigureAwait(false);
         Touch();
         return RespText.Bulk(Encoding.ASCII.GetBytes(_rolling.Name));
+    });
+
+    /// <summary>What a command would have read that may read any key. All data at the version is loaded, if it is not there yet.</summary>
+    /// <param name="read">The command.</param>
+    /// <param name="version">The version at whose end it reads: a committed one.</param>
+    public Task<byte[]> ReadAsync(PastRead read, VersionNumber version) => InTurnAsync(async () =>
+    {
+        RedisSupervisorOptions server = _server ?? throw PastAnswer.NoServer();
+        (IReadOnlyList<string> rules, string? why) = await RulesAsync(read.User, ["SYNC"u8.ToArray()], [.. read.Words])
+            .ConfigureAwait(false);
+        if (why is not null) { return PastAnswer.Error(why); }
+        if (_rolling is not { IsOfOneVersion: true } rolling || rolling.StandsAt != version)
+        {
+            // A cursor is of one server.
+            bool isFirst = !Ascii.EqualsIgnoreCase(read.Words[0], "SCAN") || read.Words[1].AsSpan().SequenceEqual("0"u8);
+            if (!isFirst) { throw new PastException("nobody went on with this scan for a minute, or at another version: begin it anew"); }
+            if (_rolling is { IsOfOneVersion: true }) { await CloseAsync().ConfigureAwait(false); }
+            await FreeAsync().ConfigureAwait(false);
+            _instants.RequireSettled(version);
+            PastPoint point = _instants.HoldExactly(version);
+            RollingSources sources = new(_checkpoints.PathOf(point.Base), point.Base.Offset, point.OpenHistory(_log, _checkpoints),
+                point.Target);
+            // Its name is told to nobody.
+            rolling = await BeginAsync(server, sources, point.End, rules).ConfigureAwait(false) with { IsOfOneVersion = true };
+            _rolling = rolling;
+        }
+        try
+        {
+            while (rolling.StandsAt != version)
+            {
+                Touch();
+                bool isThere = await rolling.Store.BringAsync(rolling.Sources.End, _instants.TimeUsOf(version) / 1000, BringMax,
+                    _ending.Token).ConfigureAwait(false);
+                if (isThere) { rolling.StandsAt = version; }
+            }
+            byte[] reply = await rolling.Store.RunAsync(read.Database, read.Protocol, rules, read.Words, _ending.Token)
+                .ConfigureAwait(false);
+            Touch();
+            return reply;
+        }
+        catch
+        {
+            await CloseAsync().ConfigureAwait(false);
+            throw;
+        }
     });
 
     /// <inheritdoc />
@@ -180,6 +213,29 @@ internal sealed class ShardRoll : IPastRoll
         }
     });
 
+    // What is silent is ended.
+    private async Task FreeAsync()
+    {
+        if (_rolling is not null && !IsSilent)
+        {
+            throw new PastException("somebody looks through the whole past of this shard already, and there is memory for one only: try "
+                + "again later");
+        }
+        await CloseAsync().ConfigureAwait(false);
+        await ClearAsync().ConfigureAwait(false);
+    }
+
+    // Which commands a user may run, if it may run some; else why not. All data is what a replica gets.
+    private async Task<(IReadOnlyList<string> Rules, string? Refusal)> RulesAsync(string user, params IEnumerable<byte[][]> needed)
+    {
+        await using ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false);
+        foreach (byte[][] words in needed)
+        {
+            if (await rights.RefusalAsync(user, words, _ending.Token).ConfigureAwait(false) is { } why) { return ([], why); }
+        }
+        return (await rights.CommandRulesAsync(user, _ending.Token).ConfigureAwait(false), null);
+    }
+
     private void Touch() => Volatile.Write(ref _lastUsed, Environment.TickCount64);
 
     private Task<byte[]> OfAsync(string name, Func<Rolling, Task<byte[]>> answer) => InTurnAsync(async () =>
@@ -203,10 +259,9 @@ internal sealed class ShardRoll : IPastRoll
         }
     });
 
-    private async Task<Rolling> BeginAsync(RedisSupervisorOptions how, Checkpoint checkpoint, Boundary end, IReadOnlyList<string> rules)
+    private async Task<Rolling> BeginAsync(RedisSupervisorOptions how, RollingSources sources, Boundary end, IReadOnlyList<string> rules)
     {
         var server = new RedisSupervisor(how);
-        var history = new LogHistory(_log);
         try
         {
             if (await server.StartOrAdoptAsync(_ending.Token).ConfigureAwait(false) is SupervisedStart.Failed failed)
@@ -215,13 +270,12 @@ internal sealed class ShardRoll : IPastRoll
             }
             // Clients come first.
             server.LowerPriority();
-            RollingStore store = await RollingStore.OpenAsync(server.Endpoint,
-                new(_checkpoints.PathOf(checkpoint), checkpoint.Offset, history, end.Offset), _ending.Token).ConfigureAwait(false);
-            return new(Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16)), server, history, store, end, rules);
+            RollingStore store = await RollingStore.OpenAsync(server.Endpoint, sources, _ending.Token).ConfigureAwait(false);
+            return new(Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16)), server, sources, store, end, rules);
         }
         catch
         {
-            history.Dispose();
+            (sources.History as IDisposable)?.Dispose();
             await EndServerAsync(server).ConfigureAwait(false);
             throw;
         }
@@ -279,7 +333,7 @@ internal sealed class ShardRoll : IPastRoll
         if (_rolling is not { } rolling) { return; }
         _rolling = null;
         await rolling.Store.DisposeAsync().ConfigureAwait(false);
-        rolling.History.Dispose();
+        (rolling.Sources.History as IDisposable)?.Dispose();
         await EndServerAsync(rolling.Server).ConfigureAwait(false);
     }
 
@@ -288,9 +342,12 @@ internal sealed class ShardRoll : IPastRoll
         await using (server) { await ScratchServer.EndAsync(server, _server!).ConfigureAwait(false); }
     }
 
-    private sealed record Rolling(string Name, RedisSupervisor Server, LogHistory History, RollingStore Store, Boundary End,
+    private sealed record Rolling(string Name, RedisSupervisor Server, RollingSources Sources, RollingStore Store, Boundary End,
         IReadOnlyList<string> Rules)
     {
+        /// <summary>Whether it stays at one version, for commands that may read any key.</summary>
+        public bool IsOfOneVersion { get; init; }
+
         /// <summary>The version to which it was brought last, or not yet wholly.</summary>
         public VersionNumber Aim { get; set; } = VersionNumber.Zero;
 

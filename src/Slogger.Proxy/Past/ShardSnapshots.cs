@@ -1,9 +1,12 @@
 // Snapshots of a shard: its data at the end of any version that is kept, as an RDB file. A redis-server beside the shard's own loads the
 // checkpoint below it and the log up to it, and saves; the live store is asked for nothing but who may.
 //
+// One that rests on another has what differs between the two instants only (SnapshotDelta).
+//
 // One is made after the other, so that the machine needs memory for one more copy of the data. A file stays until its reader is done, or
 // was silent for a minute.
 using System.Security.Cryptography;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log;
@@ -54,7 +57,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         {
             lock (_gate)
             {
-                return _jobs.Values.Where(j => !j.Work.IsCompleted).Select(j => j.Point.Base.Offset).DefaultIfEmpty(long.MaxValue).Min();
+                return _jobs.Values.Where(j => !j.Work.IsCompleted).Select(j => j.HeldFrom).DefaultIfEmpty(long.MaxValue).Min();
             }
         }
     }
@@ -62,8 +65,11 @@ internal sealed class ShardSnapshots : IPastSnapshots
     /// <summary>The live store, which knows who may have all data; null: it has no users, and all may.</summary>
     public required Func<RedisEndpoint?> Live { get; init; }
 
+    /// <summary>The past of the shard, of which this is a part.</summary>
+    public required ShardPast Past { get; init; }
+
     /// <inheritdoc />
-    public Task<byte[]> BeginAsync(Instant at, string user) => PastAnswer.OfAsync(async () =>
+    public Task<byte[]> BeginAsync(Instant at, long? since, string user) => PastAnswer.OfAsync(async () =>
     {
         if (_server is null) { throw PastAnswer.NoServer(); }
         await using (ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false))
@@ -75,8 +81,18 @@ internal sealed class ShardSnapshots : IPastSnapshots
             }
         }
         PastPoint point = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
+        _instants.RequireSettled(point.End.Version);
+        PastPoint? other = null;
+        if (since is { } version)
+        {
+            await _instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
+            // Each command between the two is wanted.
+            foreach (VersionNumber end in (VersionNumber[])[new(version), point.End.Version]) { _instants.HoldDetail(end); }
+            other = _instants.Hold(new(version));
+            if (other.End.Version.Number != version) { throw new PastException($"version {version} is none that this shard has closed"); }
+        }
         string name = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
-        var job = new Job(point, Path.Combine(_files, $"{name}.rdb"), _ending.Token);
+        var job = new Job(point, other, Path.Combine(_files, name), _ending.Token);
         lock (_gate)
         {
             ObjectDisposedException.ThrowIf(_ending.IsCancellationRequested, this);
@@ -98,20 +114,24 @@ internal sealed class ShardSnapshots : IPastSnapshots
     public Task<byte[]> StateAsync(string name) => OfJobAsync(name, job =>
     {
         if (job.Failure is { } why) { throw new PastException($"the snapshot could not be made: {why}"); }
-        long all = job.Point.Base.Bytes + job.Point.Target - job.Point.Base.Offset, done = job.IsReady ? all : job.Done;
+        (long done, long all) = job.Progress;
         string state = job.IsReady ? "ready" : job.IsSaving ? "saves" : done == 0 ? "waits" : "loads";
         var reply = new List<byte>();
-        RespText.AppendHeader(reply, '*', 5);
+        RespText.AppendHeader(reply, '*', 7);
         RespText.AppendBulk(reply, System.Text.Encoding.ASCII.GetBytes(state));
-        foreach (long number in (long[])[done, all, job.FileBytes, job.Keys]) { RespText.AppendHeader(reply, ':', number); }
+        foreach (long number in (long[])[done, all, job.FileBytes, job.Keys, job.RemovalBytes, job.Removed])
+        {
+            RespText.AppendHeader(reply, ':', number);
+        }
         return [.. reply];
     });
 
     /// <inheritdoc />
-    public Task<byte[]> ReadAsync(string name, long offset, int bytesMax) => OfJobAsync(name, job =>
+    public Task<byte[]> ReadAsync(string name, bool ofRemovals, long offset, int bytesMax) => OfJobAsync(name, job =>
     {
         if (!job.IsReady) { throw new PastException("the snapshot is not ready"); }
-        using FileStream file = File.OpenRead(job.Path);
+        if (ofRemovals && job.Since is null) { throw new PastException("the snapshot rests on no other: it removes nothing"); }
+        using FileStream file = File.OpenRead(ofRemovals ? job.Removals : job.Path);
         var part = new byte[(int)Math.Clamp(file.Length - offset, 0, bytesMax)];
         file.Seek(offset, SeekOrigin.Begin);
         file.ReadExactly(part);
@@ -183,6 +203,11 @@ internal sealed class ShardSnapshots : IPastSnapshots
             try
             {
                 await ClearOnceAsync(job.Stop).ConfigureAwait(false);
+                if (job.Since is { } since)
+                {
+                    await DiffAsync(job, since.End).ConfigureAwait(false);
+                    return;
+                }
                 await using var server = new RedisSupervisor(_server!);
                 try
                 {
@@ -201,8 +226,25 @@ internal sealed class ShardSnapshots : IPastSnapshots
         catch (Exception e)
         {
             // Whoever asks for the state is told, whatever it is.
-            job.Failure = PastAnswer.WhyOf(e) ?? e.ToString();
+            job.Failure = (PastAnswer.WhyOf(e) ?? e.ToString())
+                + (job.Since is not null && e is PastException ? ": take one of all keys (without --from)" : "");
         }
+    }
+
+    private async Task DiffAsync(Job job, Boundary since)
+    {
+        Boundary to = _instants.HoldDetail(job.Point.End.Version);
+        if (to.Version != job.Point.End.Version || _instants.HoldDetail(since.Version).Point != since.Point)
+        {
+            throw new PastException("what it is made from has been deleted meanwhile");
+        }
+        Directory.CreateDirectory(_files);
+        SnapshotDelta delta = job.Delta = new(Past, since, to);
+        await delta.WriteAsync(job.Path, job.Removals, job.Stop).ConfigureAwait(false);
+        (job.Keys, job.Removed) = (delta.Keys, delta.Removed);
+        (job.FileBytes, job.RemovalBytes) = (new FileInfo(job.Path).Length, new FileInfo(job.Removals).Length);
+        job.Touch();
+        job.IsReady = true;
     }
 
     private async Task LoadAsync(RedisSupervisor server, Job job)
@@ -227,7 +269,6 @@ internal sealed class ShardSnapshots : IPastSnapshots
         var how = new RestoreOptions
         {
             Feed = FeedAddress.For(server.Endpoint),
-            SwapDatabases = false,
             Progress = job,
             // A master would drop what has expired since.
             BeforePromotion = (loaded, stop) => SaveAsync(loaded, job, stop),
@@ -290,6 +331,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         try
         {
             File.Delete(job.Path);
+            File.Delete(job.Removals);
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
@@ -298,13 +340,16 @@ internal sealed class ShardSnapshots : IPastSnapshots
     }
 
     // A snapshot that is made, or read.
-    private sealed class Job(PastPoint point, string path, CancellationToken ending) : IProgress<FeedProgress>
+    private sealed class Job(PastPoint point, PastPoint? since, string path, CancellationToken ending) : IProgress<FeedProgress>
     {
         private readonly CancellationTokenSource _stop = CancellationTokenSource.CreateLinkedTokenSource(ending);
         private long _lastUsed = Environment.TickCount64, _done;
 
         public PastPoint Point { get; set; } = point;
-        public string Path { get; } = path;
+        public PastPoint? Since => since;
+        public string Path { get; } = path + ".rdb";
+        public string Removals { get; } = path + ".removed";
+        public SnapshotDelta? Delta { get; set; }
         public CancellationToken Stop => _stop.Token;
         public Task Work { get; set; } = Task.CompletedTask;
         public volatile bool IsSaving;
@@ -312,12 +357,25 @@ internal sealed class ShardSnapshots : IPastSnapshots
         public volatile string? Failure;
         public long FileBytes { get; set; }
         public long Keys { get; set; }
+        public long RemovalBytes { get; set; }
+        public long Removed { get; set; }
+
+        public long HeldFrom => Math.Min(Point.Base.Offset, since?.Base.Offset ?? long.MaxValue);
 
         public bool IsSilent => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= SilentMax.TotalMilliseconds;
 
         public void Touch() => Volatile.Write(ref _lastUsed, Environment.TickCount64);
 
-        public long Done => Volatile.Read(ref _done);
+        // In bytes; of one that rests on another in keys.
+        public (long Done, long All) Progress
+        {
+            get
+            {
+                long bytes = Point.Base.Bytes + Point.Target - Point.Base.Offset;
+                (long done, long all) = since is null ? (Volatile.Read(ref _done), bytes) : Delta?.Progress ?? default;
+                return (IsReady ? all : done, all);
+            }
+        }
 
         public void Report(FeedProgress value) =>
             Volatile.Write(ref _done, value.BaseBytesSent + Math.Max(0, value.OffsetSent - Point.Base.Offset));

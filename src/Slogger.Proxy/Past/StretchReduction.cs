@@ -1,8 +1,7 @@
-// Reduces the log between two checkpoints: writes the reduced file beside the first one. Nothing is deleted here.
-//
-// Windows end where all shards have versions in common, if they can: at the last version before each multiple of a power of two, as strides
-// nest. A version that has no bytes of its own ends no window, and is told with the one before.
+// Reduces the log between two checkpoints: writes the reduced file beside the first one. Nothing is deleted here. Which windows it has is
+// decided by StretchWindows (Core).
 using System.Buffers;
+using Slogger.Core.Retention;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
@@ -49,16 +48,15 @@ internal sealed class StretchReduction(VersionLog log, CheckpointStore checkpoin
         var lines = new List<WorldPoint>();
         int firstDatabase = RdbFile.Inspect(checkpoints.PathOf(from)).StreamDatabase ?? 0, database = firstDatabase;
         long before = 0, after = 0;
-        Boundary end = default;
-        VersionNumber through = default;
+        var windows = new StretchWindows(from.Offset, group, WindowBytesMax);
 
         void EndWindow()
         {
             stop.ThrowIfCancellationRequested();
-            ReducedWindow window = Reduce(reader, end, database);
+            ReducedWindow window = Reduce(reader, windows.End, database);
             writer.Append(_output.WrittenSpan);
-            writer.EndWindow(end, through);
-            if (lines.Count == 0 || lines[^1].WorldLine != end.WorldLine) { lines.Add(end.Point); }
+            writer.EndWindow(windows.End, windows.Through);
+            if (lines.Count == 0 || lines[^1].WorldLine != windows.End.WorldLine) { lines.Add(windows.End.Point); }
             (database, before, after) = (window.Database, before + window.CommandsBefore, after + window.CommandsAfter);
         }
 
@@ -66,15 +64,9 @@ internal sealed class StretchReduction(VersionLog log, CheckpointStore checkpoin
         foreach (Boundary next in log.BoundariesFrom(first).SkipWhile(b => b.Offset < from.Offset).TakeWhile(b => b.Offset < to.Offset))
         {
             if (log.HasGap(from.Offset, next.Offset)) { break; }
-            bool isFirst = through == VersionNumber.Zero;
-            // In another world-line it is another version, though nothing was done.
-            bool isEmpty = !isFirst && next.Offset <= end.Offset && next.WorldLine == end.WorldLine;
-            bool isOther = (next.Version.Number - 1) / group != (end.Version.Number - 1) / group;
-            if (!isEmpty && !isFirst && (isOther || next.Offset - reader.Position > WindowBytesMax)) { EndWindow(); }
-            if (!isEmpty) { end = next; }
-            through = next.Version;
+            windows.Next(next, EndWindow);
         }
-        if (through == VersionNumber.Zero) { throw new PastException("no version ends there"); }
+        if (windows.Through == VersionNumber.Zero) { throw new PastException("no version ends there"); }
         EndWindow();
         if (lines.Count > ReducedStretch.LinesMax)
         {
@@ -83,7 +75,8 @@ internal sealed class StretchReduction(VersionLog log, CheckpointStore checkpoin
         FailPoint.Pass(FailPoint.ReducedWritten);
         var stretch = new ReducedStretch
         {
-            FirstOffset = from.Offset, LastOffset = end.Offset, FirstDatabase = firstDatabase, First = lines[0].Version, Last = through,
+            FirstOffset = from.Offset, LastOffset = windows.End.Offset, FirstDatabase = firstDatabase, First = lines[0].Version,
+            Last = windows.Through,
             EndsAtGap = log.HasGap(from.Offset, to.Offset), CommandsBefore = before, CommandsAfter = after, Next = to.FileName,
             Lines = lines,
         };

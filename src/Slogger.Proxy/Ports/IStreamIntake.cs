@@ -1,6 +1,7 @@
 // The seam between a shard that follows and what receives the primary's log for it: the shard has log, store and front end; the intake
 // (Slogger.Sites) has the network, the stream's receiver and the watermark, and says to which version the store goes.
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -37,6 +38,9 @@ internal interface IFollowingShard : IFollowingStore
 
     /// <summary>Whether it can be made a primary's where it stands, without loading anything.</summary>
     bool StoreFollows { get; }
+
+    /// <summary>By these grids the versions of the stream went. Any thread.</summary>
+    void OnGrid(VersionGrid grid);
 
     /// <summary>It cannot go on.</summary>
     void OnIntakeFailed(string why);

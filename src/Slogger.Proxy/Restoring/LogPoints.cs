@@ -1,8 +1,9 @@
-// Finds a version in the version log and the checkpoint from which it is restored. Only reads.
+// Finds a version in the version log, or in a reduced file, and the checkpoint from which it is restored. Only reads.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Redis.Feeding;
 using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Restoring;
@@ -23,6 +24,10 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
     public IEnumerable<ListedVersions> All()
     {
         if (Newest is not { } newest) { yield break; }
+        foreach (ReducedState state in ReducedStates.Of(log, checkpoints))
+        {
+            yield return new(state.Window.End.Version, state.Window.Through, state.Window.End.Time);
+        }
         Boundary? before = null;
         foreach (Boundary boundary in log.Boundaries)
         {
@@ -43,27 +48,30 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
             return FoundPoint.None($"version {version} does not exist: {have}", "give one that slogger restore --list shows, or --latest");
         }
         if (newest.Value.Version == version) { return PointAt(newest.Value); }
-        Boundary? below = log.BoundaryAtOrBelow(version);
-        if (below is { } exact && exact.Version == version && checkpoints.Latest(log, exact.Offset) is not null) { return PointAt(exact); }
-        Boundary? above = null;
-        foreach (Boundary boundary in log.Boundaries)
+        if (log.BoundaryAtOrBelow(version) is { } exact && exact.Version == version && checkpoints.Latest(log, exact.Offset) is not null)
         {
-            if (boundary.Version > version && boundary.Version <= newest.Value.Version
-                && checkpoints.Latest(log, boundary.Offset) is not null)
-            {
-                above = boundary;
-                break;
-            }
+            return PointAt(exact);
         }
-        bool isTrimmed = below is null || checkpoints.Latest(log, below.Value.Offset) is null;
-        string after = above is { } a ? $"the next one is {a.Version}" : "there is none after it";
-        string oldest = above is { } first ? $"the oldest version that can be restored is {first.Version}"
+        if (ReducedStates.At(log, checkpoints, version) is { } state)
+        {
+            Boundary end = state.Window.End with { Version = version, Offset = state.TargetOffset };
+            return PointAt(state.Base, end, state.BaseOffset, state.OpenHistory(log, checkpoints));
+        }
+        VersionNumber? below = null, above = null;
+        foreach (ListedVersions listed in All())
+        {
+            if (listed.Last < version) { below = listed.Last; continue; }
+            above = listed.First;
+            break;
+        }
+        string after = above is { } next ? $"the next one is {next}" : "there is none after it";
+        string oldest = above is { } first ? $"the oldest version that can be restored is {first}"
             : "nothing older than the newest version can be restored";
-        return isTrimmed
+        return below is null
             ? FoundPoint.None($"version {version} is no longer kept: the log was trimmed, and {oldest}",
                 "give a later version, or --latest; --log-budget decides how far back the log reaches")
-            : FoundPoint.None($"version {version} was not closed by itself: the nearest before it is {below!.Value.Version}, {after}",
-            "give one of these");
+            : FoundPoint.None($"no state of version {version} by itself is kept: the nearest before it is {below}, {after}",
+                "give one of these");
     }
 
     private Boundary? NewestBoundary()
@@ -84,6 +92,11 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
             return FoundPoint.None($"there is no checkpoint at or below offset {boundary.Offset} of version {boundary.Version}: its file "
                 + "was removed", "bring the complete data directory");
         }
+        return PointAt(checkpoint, boundary, checkpoint.Offset, new LogHistory(log));
+    }
+
+    private FoundPoint PointAt(Checkpoint checkpoint, in Boundary boundary, long baseOffset, IHistorySource history)
+    {
         checkpoints.Verify(checkpoint);
         return new FoundPoint(
             new RestorePoint
@@ -91,10 +104,10 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, Wor
                 Point = new WorldPoint(boundary.WorldLine, boundary.Version),
                 Time = boundary.Time,
                 BaseFile = checkpoints.PathOf(checkpoint),
-                BaseOffset = checkpoint.Offset,
+                BaseOffset = baseOffset,
                 TargetOffset = boundary.Offset,
-                History = new LogHistory(log),
-                // The log's own: a later serve finds a Redis on its own history, at this offset.
+                History = history,
+                // The log's own: a later serve finds a Redis on its own history.
                 ReplicationId = log.ReplicationId,
             }, "", "");
     }

@@ -11,6 +11,7 @@ using System.Text;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Files;
@@ -28,6 +29,9 @@ internal interface IShippingShard
 
     /// <summary>The recorded cut.</summary>
     WorldPoint RecordedCut { get; }
+
+    /// <summary>The grids by which the versions of its log went.</summary>
+    VersionGrid? Grid { get; }
 
     /// <summary>What the shard's cohort has committed; null: it has none.</summary>
     LogIndex? CommittedByCohort { get; }

@@ -48,7 +48,7 @@ internal sealed class BackupTarget(ServeOptions options, int number, IShipConnec
     public void Begin(Sender self, Func<ShipShape?> shape)
     {
         ReleaseWrites();
-        connector.Shape = shape;
+        (connector.Shape, connector.Grid) = (shape, () => shard.Grid);
         _shipper = new(log, options.Shard, self, options.Site.ToShipper(), connector, this, report);
     }
 

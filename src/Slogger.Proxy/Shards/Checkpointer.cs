@@ -232,20 +232,34 @@ internal sealed class Checkpointer
     /// <exception cref="LogIOException">The disk refused.</exception>
     public IReadOnlyList<Checkpoint> KeepDetail()
     {
-        // No more than what has been promised is kept in detail; and of the budget no more than half, with the log of two checkpoints that
-        // stays in any case.
-        long most = Math.Max(0, (_options.LogBudgetBytes / 2) - (2 * _options.CheckpointEveryBytes));
         if (CutOffset is not { } cut || PromisedDetail() is not { } promised) { return []; }
         IReadOnlyList<Tile> tiles = _store.Tiles(_log);
         if (tiles.Count == 0) { return []; }
         var bounds = new RawBounds
         {
-            Cut = cut, Detail = Math.Max(_log.EndOffset - most, OffsetOf(promised)), Held = HeldOffset(),
-            Needed = NeededFrom(),
+            Cut = cut, Held = HeldOffset(), Needed = NeededFrom(),
+            Detail = PrunePlan.DetailFrom(_log.EndOffset, _options.LogBudgetBytes, _options.CheckpointEveryBytes, OffsetOf(promised)),
         };
         TilePlan plan = TilePlan.Of([.. tiles.Select(t => new TileBase(t.Base.Offset, t.Reduced is not null))], bounds, KeptAtCut);
         if (TrimLog(plan.RawFrom)) { FailPoint.Pass(FailPoint.ReducedTrimmed); }
-        return plan.Reduced < plan.Stays ? [.. tiles.Take(plan.Stays + 1).Skip(plan.Reduced).Select(t => t.Base)] : [];
+        (IReadOnlyList<int> between, IReadOnlyList<int> idle) =
+            plan.Next(i => i + 1 < tiles.Count && IsIdle(tiles[i].Base, tiles[i + 1].Base));
+        foreach (int at in idle) { _store.Drop(tiles[at].Base); }
+        return between.Count > 1 ? [.. between.Select(i => tiles[i].Base)] : [];
+    }
+
+    // Whether no version ends at the first or behind it, before the second.
+    private bool IsIdle(Checkpoint first, Checkpoint second)
+    {
+        try
+        {
+            return LogPlaces.EndAtOrBelow(_log, second.Offset - 1) is { } last && last.End.Offset < first.Offset;
+        }
+        catch (LogCorruptException)
+        {
+            // Whoever reduces it says so.
+            return false;
+        }
     }
 
     // Behind the recorded cut two checkpoints are kept, and of the log what is promised, as long as the budget allows.
@@ -255,7 +269,7 @@ internal sealed class Checkpointer
         long every = _options.CheckpointEveryBytes, budget = _options.LogBudgetBytes;
         long byBudget = BudgetOffset(budget - every);
         long byAge = Promised() is { } promised ? OffsetOf(promised) : 0;
-        long below = Math.Min(Math.Min(cut, HeldOffset()), Math.Max(byBudget, byAge));
+        long below = PrunePlan.Below(cut, HeldOffset(), byBudget, byAge);
         bool isShort = _options.Retention > TimeSpan.Zero && byBudget > byAge;
         if (isShort && !_isShort)
         {
@@ -278,22 +292,14 @@ internal sealed class Checkpointer
         }
     }
 
-    // Who reads without an end does not fill the disk.
-    private long HeldOffset() => _log.EndOffset - _log.StartOffset > 2 * _options.LogBudgetBytes ? long.MaxValue : HeldFrom();
+    private long HeldOffset() => PrunePlan.HeldFrom(HeldFrom(), _log.EndOffset - _log.StartOffset, _options.LogBudgetBytes);
 
-    // Below it is what has no room: first what is reduced, and then the log itself.
     private long BudgetOffset(long room)
     {
-        long start = _log.StartOffset, byLog = Math.Max(0, _log.EndOffset - room);
-        if (byLog > start) { return byLog; }
-        room -= _log.EndOffset - start;
-        Tile above = default;
-        foreach (Tile tile in _store.Tiles(_log).Reverse())
-        {
-            if (tile.Base.Offset < start && (room -= tile.ReducedBytes + tile.Base.Bytes) < 0) { return above.Base.Offset; }
-            above = tile;
-        }
-        return byLog;
+        long start = _log.StartOffset, end = _log.EndOffset;
+        IReadOnlyList<TileSize> tiles = end - room > start ? []
+            : [.. _store.Tiles(_log).Select(t => new TileSize(t.Base.Offset, t.ReducedBytes + t.Base.Bytes))];
+        return PrunePlan.BudgetFrom(start, end, room, tiles);
     }
 
     private string? _unreadable;    // what was said of that last

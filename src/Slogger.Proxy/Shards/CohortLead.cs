@@ -276,7 +276,11 @@ internal sealed class CohortLead : ICohortLead
             }
         }
 
-        public void Begin(Sender self) => _shipper = new(log, options.Shard, self, Bounds, connector, this, report);
+        public void Begin(Sender self)
+        {
+            connector.Grid = () => shard.Grid;
+            _shipper = new(log, options.Shard, self, Bounds, connector, this, report);
+        }
 
         public void FallSilent() => _shipper?.FallSilent();
 

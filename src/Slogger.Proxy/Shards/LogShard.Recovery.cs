@@ -208,23 +208,31 @@ internal sealed partial class LogShard
 
     // Exactly that version: the boundary below it is another state, unless nothing was done in between.
     internal override Boundary? BoundaryOf(VersionNumber version, WorldLine of) =>
-        _log.BoundaryAtOrBelow(version) is { } found ? found.Version == version ? found : null
+        ReducedStates.At(_log, _checkpoints, version) is { } reduced ? reduced.Window.End with { Version = version }
+        : _log.BoundaryAtOrBelow(version) is { } found ? found.Version == version ? found : null
         : version == Base.Version ? Base : null;
 
     // Before the log's first boundary its base is all there is.
-    internal override void RequireBase(VersionNumber version, WorldLine of) =>
-        BaseOf(_log.BoundaryAtOrBelow(version)?.Offset ?? _log.Origin.Offset);
+    internal override void RequireBase(VersionNumber version, WorldLine of)
+    {
+        if (ReducedStates.At(_log, _checkpoints, version) is null)
+        {
+            BaseOf(_log.BoundaryAtOrBelow(version)?.Offset ?? _log.Origin.Offset);
+        }
+    }
 
     internal override async Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed,
         CancellationToken stop)
     {
-        Checkpoint checkpoint = BaseOf(content.Offset);
-        using var history = new LogHistory(_log);
+        ReducedState? reduced = ReducedStates.At(_log, _checkpoints, content.Version);
+        Checkpoint checkpoint = reduced?.Base ?? BaseOf(content.Offset);
+        IHistorySource history = reduced?.OpenHistory(_log, _checkpoints) ?? (IHistorySource)new LogHistory(_log);
+        using var _ = (IDisposable)history;
         var plan = new FeedPlan
         {
             BaseFile = _checkpoints.PathOf(checkpoint),
-            BaseOffset = checkpoint.Offset,
-            TargetOffset = content.Offset,
+            BaseOffset = reduced?.BaseOffset ?? checkpoint.Offset,
+            TargetOffset = reduced?.TargetOffset ?? content.Offset,
             History = history,
             ReplicationId = feed,
         };

@@ -36,6 +36,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private readonly MarkerCodec _markers;
     private readonly byte[] _channelBytes;
     private readonly SessionMarks _marks;
+    private readonly FollowedGrid _followedGrid;
     private readonly ShardKeys _keys;
     private VersionLog _log = null!;
     private LogSyncer _syncer = null!;
@@ -46,6 +47,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private UnloggedChanges _unlogged = null!;
     private PastInstants? _instants;
     private PastReducer? _reducer;
+    private KeyIndexes? _keyIndexes;
     private ShardPast? _past;
     private ShardReset? _reset;
     private readonly IFileLayer _files = SystemFileLayer.Instance;
@@ -55,6 +57,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         _markers = new MarkerCodec(MarkerSecret.LoadOrCreate(options.DataDirectory));
         _marks = new SessionMarks(_markers);
+        _followedGrid = new(options.DataDirectory);
         _keys = new ShardKeys(Access.Post, () => _link?.Hurry());
         _channelBytes = System.Text.Encoding.ASCII.GetBytes(_markers.Channel);
     }
@@ -139,9 +142,10 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _instants = new(_log, _checkpoints, _options)
         {
             Committed = () => RecordedCut,
-            Grid = () => Seat.Grid,
+            Grid = () => PastGrid,
+            Follows = () => IsFollowing,
             NowUs = () => Now().Microseconds,
-            Owners = () => Moves.Watch?.Table,
+            Owners = new(_options.Shard, () => Moves.Watch, () => Seat.Partitions),
         };
         _reset = new(this, _instants, _report)
         {
@@ -156,13 +160,20 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
                 return _indexes.IsReady;
             },
         };
-        _past = new(_options, _log, _checkpoints, _instants) { Live = () => _fence.Endpoint, Reset = _reset };
+        if (_options.Retention > TimeSpan.Zero) { _keyIndexes = new(_log, _report, $"shard {_options.Shard}"); }
+        _past = new(_options, _log, _checkpoints, _instants, _keyIndexes)
+        {
+            Live = () => _fence.Endpoint,
+            Reset = _reset,
+            LineOf = LineOf,
+        };
         if (_options.RetentionDetail > TimeSpan.Zero)
         {
             _reducer = new(_log, _checkpoints, () => _instants.VersionsOfStep, _report, $"shard {_options.Shard}");
         }
         _unlogged = new(Path.Combine(_options.DataDirectory, "unlogged-change"), _files, Versions.Lock, _checkpointer, _dumps);
-        _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
+        _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString(),
+            keepsOlder: _options.Retention > TimeSpan.Zero);
         return _log.LastBoundary?.Time;
     }
 
@@ -174,9 +185,9 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         if (_lead is null || _log.IsNextPrepared) { NoteIdentity(); }
         _checkpointer.CarryForward();
         await base.MaintainAsync(stop).ConfigureAwait(false);
-        _instants?.Keep();
-        _past?.Keep();
+        KeepPast();
         _reset?.Keep();
+        _keyIndexes?.Keep();
         // What follows another site is that one's to reduce.
         if (!IsFollowing) { _reducer?.Keep(_checkpointer.KeepDetail); }
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
@@ -188,6 +199,12 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         }
         // One is taken of the stream that the log names.
         if (IsOpen && _owedIdentity is null && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
+    }
+
+    private void KeepPast()
+    {
+        _instants?.Keep();
+        _past?.Keep();
     }
 
     internal override Task BeforeEndAsync() => _checkpointer.TakeAtEndAsync();
@@ -356,6 +373,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         if (_reset is { } reset) { await reset.StopAsync().ConfigureAwait(false); }
         if (_past is { } past) { await past.EndAsync().ConfigureAwait(false); }
         _reducer?.Dispose();
+        _keyIndexes?.Dispose();
         _link?.Dispose();
         await EndShippingAsync().ConfigureAwait(false);
         if (_lead is { } lead) { await lead.EndAsync().ConfigureAwait(false); }

@@ -17,13 +17,13 @@ namespace Slogger.Proxy.Shards;
 /// is one task.</summary>
 internal sealed class RollbackIndexes : IDisposable
 {
-    private const string Extension = ".idx";
     private static readonly TimeSpan Period = TimeSpan.FromMilliseconds(200);
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
     private readonly Func<VersionNumber> _committed;
     private readonly ILogger _report;
     private readonly string _shard;
+    private readonly bool _keepsOlder;
     private readonly TailIndex _tail = new();
     private readonly HashSet<string> _refused = [];
     private readonly CancellationTokenSource _ending = new();
@@ -38,8 +38,17 @@ internal sealed class RollbackIndexes : IDisposable
     private (Checkpoint Checkpoint, CheckpointIndex Index)? _ready;
     private Thread? _thread;
 
-    public RollbackIndexes(VersionLog log, CheckpointStore checkpoints, Func<VersionNumber> committed, ILogger report, string shard)
+    /// <summary>Makes nothing before <see cref="Start"/>.</summary>
+    /// <param name="log">The log.</param>
+    /// <param name="checkpoints">Its checkpoints.</param>
+    /// <param name="committed">The recorded cut's version.</param>
+    /// <param name="report">Hears what cannot be indexed.</param>
+    /// <param name="shard">Whose log it is, for messages.</param>
+    /// <param name="keepsOlder">Whether the indexes of older checkpoints stay as long as these, for readers of the past.</param>
+    public RollbackIndexes(VersionLog log, CheckpointStore checkpoints, Func<VersionNumber> committed, ILogger report, string shard,
+        bool keepsOlder)
     {
+        _keepsOlder = keepsOlder;
         _log = log;
         _checkpoints = checkpoints;
         _committed = committed;
@@ -200,7 +209,7 @@ internal sealed class RollbackIndexes : IDisposable
     private void Index(Checkpoint checkpoint)
     {
         string rdb = _checkpoints.PathOf(checkpoint);
-        string path = Path.ChangeExtension(rdb, Extension);
+        string path = _checkpoints.IndexPathOf(checkpoint);
         try
         {
             CheckpointIndex? index = CheckpointIndex.Open(rdb, path, checkpoint.Checksum);
@@ -232,11 +241,13 @@ internal sealed class RollbackIndexes : IDisposable
         }
     }
 
-    private static void DeleteOthers(string path)
+    private void DeleteOthers(string path)
     {
-        foreach (string other in Directory.EnumerateFiles(Path.GetDirectoryName(path)!, "*" + Extension))
+        HashSet<string> kept = [Path.GetFileName(path)];
+        if (_keepsOlder) { kept.UnionWith(_checkpoints.All.Select(c => Path.GetFileName(_checkpoints.IndexPathOf(c)))); }
+        foreach (string other in Directory.EnumerateFiles(Path.GetDirectoryName(path)!, "*" + CheckpointStore.IndexExtension))
         {
-            if (other != path) { File.Delete(other); }
+            if (!kept.Contains(Path.GetFileName(other))) { File.Delete(other); }
         }
     }
 }

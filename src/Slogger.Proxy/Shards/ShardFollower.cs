@@ -3,6 +3,7 @@
 //
 // _feeding is held by whoever changes where the store stands: the intake, or the control task when the store was lost.
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -223,6 +224,8 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
         _takenOver.TrySetResult(site);
         shard.Lifetime.Wake();
     }
+
+    public void OnGrid(VersionGrid grid) => shard.OnFollowedGrid(grid);
 
     public void OnIntakeFailed(string why) =>
         shard.Fail(ProxyExit.Failed($"shard {Seat.Shard}: its stream cannot be received any more: {why}", "see to the cause, and start "

@@ -228,7 +228,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
                 before = job.Plan.Keys;
                 await AddAsync(job, job.Life.Token).ConfigureAwait(false);
             }
-            while (job.Plan.Keys - before > ResetPlan.KeysAtOnce);
+            while (job.Plan.Keys - before > ShardPast.KeysAtOnce);
             // A shard whose store would have to be loaded as a whole is not waited for for ever.
             long until = Environment.TickCount64 + (long)InPlaceMax.TotalMilliseconds;
             while (!GoesBackInPlace() && Environment.TickCount64 < until)
@@ -249,39 +249,21 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
         if (Committed() is not { } last) { throw new PastException("nothing is kept yet"); }
         IEnumerable<StoreKey> touched = Past().TouchedKeys(job.UpTo, last, stop);
         if (job.Prefix.Length > 0) { touched = touched.Where(k => k.Name.AsSpan().StartsWith(job.Prefix)); }
-        foreach (StoreKey[] some in job.Plan.Missing(touched).Chunk(ResetPlan.KeysAtOnce))
+        await foreach (IReadOnlyList<DumpedKey> some in Past().DumpAllAsync(job.End.Version, job.Plan.Missing(touched), stop)
+            .ConfigureAwait(false))
         {
-            await AddAsync(job, some, stop).ConfigureAwait(false);
+            job.Plan.Add(some);
         }
         job.UpTo = last;
-    }
-
-    // What is too much at once, is less by halves.
-    private async Task AddAsync(Job job, StoreKey[] keys, CancellationToken stop)
-    {
-        IReadOnlyList<DumpedKey> dumped;
-        try
-        {
-            dumped = await Past().DumpAsync(job.End.Version, keys, stop).ConfigureAwait(false);
-        }
-        catch (PastException) when (keys.Length > 1)
-        {
-            await AddAsync(job, keys[..(keys.Length / 2)], stop).ConfigureAwait(false);
-            await AddAsync(job, keys[(keys.Length / 2)..], stop).ConfigureAwait(false);
-            return;
-        }
-        job.Plan.Add(dumped);
     }
 
     // If nobody has said so, another shard may have written: what clients did here before that one ends would be lost with it.
     private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(Job job, bool isForgotten = false)
     {
-        bool mayBeWritten = isForgotten && shard.Seat.HasPeers;
         DurableClaim? written = null;
         lock (shard.Versions.Lock)
         {
-            ResetPhase phase = shard.Reset.Phase;
-            if (phase == ResetPhase.None || (phase == ResetPhase.Holds && !mayBeWritten)) { shard.Reset.End(); }
+            if (!shard.Reset.EndsWithWorldLine(isForgotten && shard.Seat.HasPeers)) { shard.Reset.End(); }
             else
             {
                 written = shard.Versions.ClaimOf(shard.Versions.Machine!.Durable);

@@ -262,6 +262,11 @@ internal abstract class StateObject
     /// <summary>What is worth doing now and then while it follows: less to be done by the next start, less on the disk.</summary>
     internal virtual Task KeepFollowedAsync(CancellationToken stop) => throw FollowsNobody();
 
+    /// <summary>By these grids the versions went that are followed. Any thread.</summary>
+    internal virtual void OnFollowedGrid(VersionGrid grid)
+    {
+    }
+
     /// <summary>Restores the log into a store of its own, and compares.</summary>
     internal virtual Task<RestoreTrial> CompareAsync(CancellationToken stop) => throw FollowsNobody();
 

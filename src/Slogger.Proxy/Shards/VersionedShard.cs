@@ -147,6 +147,10 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     /// <inheritdoc />
     public virtual bool MaySpeak => true;
 
+    /// <summary>The world-line of a version.</summary>
+    internal WorldLine LineOf(VersionNumber version) => Recovery.Lines.Where(l => l.BranchOf(_options.Shard) < version)
+        .Select(l => l.WorldLine).DefaultIfEmpty(Core.WorldLines.WorldLine.First).Max();
+
     /// <summary>The recorded cut. Any thread.</summary>
     public WorldPoint RecordedCut => Versions.Published.RecordedCut;
 

@@ -40,6 +40,8 @@ internal static class FailPoint
     public const string ReducedWritten = "reduced-written";
     public const string ReducedDurable = "reduced-durable";
     public const string ReducedTrimmed = "reduced-trimmed";
+    public const string KeyIndexRead = "key-index-read";
+    public const string KeyIndexWritten = "key-index-written";
     public const string HistoryBegun = "history-begun";
     public const string PastAppended = "past-appended";
     public const string PastDurable = "past-durable";

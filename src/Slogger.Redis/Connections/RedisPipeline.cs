@@ -19,7 +19,8 @@ public sealed class RedisBatch
     /// <summary>The size of all of them.</summary>
     public int Bytes => _bytes.WrittenCount;
 
-    internal ReadOnlyMemory<byte> Written => _bytes.WrittenMemory;
+    /// <summary>All of them, as they are on the wire; until the next is added.</summary>
+    public ReadOnlyMemory<byte> Written => _bytes.WrittenMemory;
 
     /// <summary>Adds a command.</summary>
     /// <param name="words">Its name and arguments.</param>

@@ -14,12 +14,14 @@ public sealed class EffectReader(IHistorySource history, long from, long to, int
     /// <summary>Bytes of the largest command that is read.</summary>
     public const int CommandBytesMax = 64 << 20;
 
-    private const int PieceBytes = 256 << 10;
+    // Of a command that was sought, most have less.
+    private const int PieceBytes = 256 << 10, SoughtBytes = 4 << 10;
 
     private readonly EffectCutter _cutter = new();
     private readonly byte[] _piece = new byte[PieceBytes];
     private readonly List<EffectKey> _keys = [];
     private long _given = from;
+    private int _pieceBytes = PieceBytes;
 
     /// <summary>The command that was found last; until the next one is.</summary>
     public Effect Effect => _cutter.Effect;
@@ -60,6 +62,23 @@ public sealed class EffectReader(IHistorySource history, long from, long to, int
         }
     }
 
+    /// <summary>Leaves commands out.</summary>
+    /// <param name="place">Where the next one begins that is read: at or above <see cref="End"/>.</param>
+    /// <param name="selected">The database selected there.</param>
+    public void SeekTo(long place, int selected)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(place, End);
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(place, to);
+        // What was read ahead may have it.
+        if (place < _given) { _cutter.Skip((int)(place - (_given - _cutter.Rest))); }
+        else
+        {
+            _cutter.Skip(_cutter.Rest);
+            _given = place;
+        }
+        (End, Database, _pieceBytes) = (place, selected, SoughtBytes);
+    }
+
     private void Give(CancellationToken stop)
     {
         stop.ThrowIfCancellationRequested();
@@ -68,7 +87,8 @@ public sealed class EffectReader(IHistorySource history, long from, long to, int
             throw new PastException($"a command of more than {CommandBytesMax >> 20} MB stands in the log: ask for the versions before or "
                 + "behind it");
         }
-        int read = history.Read(_given, _piece.AsSpan(0, (int)Math.Min(PieceBytes, to - _given)));
+        int read = history.Read(_given, _piece.AsSpan(0, (int)Math.Min(_pieceBytes, to - _given)));
+        _pieceBytes = Math.Min(PieceBytes, 2 * _pieceBytes);
         if (read == 0) { throw new PastException("the log's bytes cannot be read up to that version"); }
         _cutter.Give(_piece.AsSpan(0, read));
         _given += read;

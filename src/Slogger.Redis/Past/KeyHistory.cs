@@ -1,17 +1,16 @@
 // What was done to a key: the commands that name it, and those that change all keys. The newest are kept, as many as are wanted and as
 // there is room for; the others are counted.
 using System.Text;
-using Slogger.Core.WorldLines;
 using Slogger.Redis.Rollback;
 
 namespace Slogger.Redis.Past;
 
 /// <summary>A command that was done to a key.</summary>
 /// <param name="Place">Where it begins in the log: with each command it rises.</param>
-/// <param name="Version">The end of the version that it is in.</param>
+/// <param name="End">Where it ends.</param>
 /// <param name="Arguments">Its name, and its arguments; the name alone if it is not known whose keys these tell of.</param>
 /// <param name="Others">The other keys that it names.</param>
-public sealed record KeyCommand(long Place, Boundary Version, IReadOnlyList<byte[]> Arguments, IReadOnlyCollection<StoreKey> Others);
+public sealed record KeyCommand(long Place, long End, IReadOnlyList<byte[]> Arguments, IReadOnlyCollection<StoreKey> Others);
 
 /// <summary>Collects the commands on a key. Not thread-safe.</summary>
 /// <param name="key">The key.</param>
@@ -32,13 +31,12 @@ public sealed class KeyHistory(StoreKey key, int countMax, int bytesMax)
 
     /// <summary>Takes a command, if it is done to the key.</summary>
     /// <param name="read">The command.</param>
-    /// <param name="version">The end of the version that it is in.</param>
-    public void Note(EffectReader read, in Boundary version)
+    public void Note(EffectReader read)
     {
         ArgumentNullException.ThrowIfNull(read);
-        if (read.Reach == EffectReach.Keys && Names(read)) { Add(read, version, read.Effect.Count); }
+        if (read.Reach == EffectReach.Keys && Names(read)) { Add(read, read.Effect.Count); }
         // Which of its arguments are keys is not known.
-        else if (read.Reach == EffectReach.Anything && MayChange(read)) { Add(read, version, 1); }
+        else if (read.Reach == EffectReach.Anything && MayChange(read)) { Add(read, 1); }
     }
 
     private bool Names(EffectReader read)
@@ -73,14 +71,14 @@ public sealed class KeyHistory(StoreKey key, int countMax, int bytesMax)
     private bool IsDatabase(Effect effect, int argument) =>
         argument < effect.Count && effect[argument].SequenceEqual(EffectReplay.Number(key.Database));
 
-    private void Add(EffectReader read, in Boundary version, int arguments)
+    private void Add(EffectReader read, int arguments)
     {
         Effect effect = read.Effect;
         var words = new byte[arguments][];
         for (int i = 0; i < arguments; i++) { words[i] = effect[i].ToArray(); }
         HashSet<StoreKey> others = arguments == 1 ? [] : [.. read.Keys.Select(k => new StoreKey(k.Database, words[k.Argument]))];
         others.Remove(key);
-        var command = new KeyCommand(read.Start, version, words, others);
+        var command = new KeyCommand(read.Start, read.End, words, others);
         _commands.Enqueue(command);
         _bytes += SizeOf(command);
         while (_commands.Count > countMax || (_bytes > bytesMax && _commands.Count > 1))

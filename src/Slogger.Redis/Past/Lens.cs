@@ -8,6 +8,7 @@
 using System.Buffers.Text;
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Retention;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rollback;
 
@@ -63,13 +64,16 @@ public sealed class Lens : IAsyncDisposable
     {
         ArgumentNullException.ThrowIfNull(words);
         ArgumentNullException.ThrowIfNull(keys);
-        await PutAsync(state, [.. keys.Select(k => new StoreKey(database, k))], stop).ConfigureAwait(false);
+        StoreKey[] named = [.. keys.Select(k => new StoreKey(database, k))];
         if (scriptRules is not null)
         {
+            await PutAsync(state, named, null, stop).ConfigureAwait(false);
             return await RunScriptAsync(database, protocol, words, keys, scriptRules, stop).ConfigureAwait(false);
         }
-        return ExpiryCommand.Find(words) is { } expiry ? await expiry.AnswerAsync(this, database, words, state.TimeMs, stop)
-            .ConfigureAwait(false) : await RunAsync(database, protocol, words, stop).ConfigureAwait(false);
+        ExpiryCommand? expiry = ExpiryCommand.Find(words);
+        var question = new Question(database, protocol, expiry is null ? words : ["PEXPIRETIME"u8.ToArray(), words[1]]);
+        byte[] reply = (await PutAsync(state, named, question, stop).ConfigureAwait(false))!;
+        return expiry is null ? reply : expiry.Answer(reply, state.TimeMs);
     }
 
     /// <summary>Takes keys out as they were.</summary>
@@ -84,7 +88,7 @@ public sealed class Lens : IAsyncDisposable
     {
         ArgumentNullException.ThrowIfNull(keys);
         StoreKey[] ordered = [.. keys.Order()];
-        await PutAsync(state, ordered, stop).ConfigureAwait(false);
+        await PutAsync(state, ordered, null, stop).ConfigureAwait(false);
         _database = -1;
         var batch = new RedisBatch();
         List<int> places = AddForEach(batch, "TYPE"u8, ordered);
@@ -130,13 +134,13 @@ public sealed class Lens : IAsyncDisposable
         }
     }
 
-    private async Task<byte[]> RunAsync(int database, int protocol, IReadOnlyList<byte[]> words, CancellationToken stop)
+    // The last in the batch.
+    private void Add(RedisBatch batch, Question asked)
     {
-        var batch = new RedisBatch();
-        if (protocol != _protocol) { batch.Add("HELLO"u8.ToArray(), EffectReplay.Number(protocol)); }
-        if (database != _database) { batch.Add("SELECT"u8.ToArray(), EffectReplay.Number(database)); }
-        (_protocol, _database) = (protocol, database);
-        return (await ExchangeAsync(batch.Add([.. words]), stop).ConfigureAwait(false))[^1];
+        if (asked.Protocol != _protocol) { batch.Add("HELLO"u8.ToArray(), EffectReplay.Number(asked.Protocol)); }
+        if (asked.Database != _database) { batch.Add("SELECT"u8.ToArray(), EffectReplay.Number(asked.Database)); }
+        (_protocol, _database) = (asked.Protocol, asked.Database);
+        batch.Add([.. asked.Words]);
     }
 
     private async Task<IReadOnlyList<byte[]>> ExchangeAsync(RedisBatch batch, CancellationToken stop)
@@ -147,57 +151,65 @@ public sealed class Lens : IAsyncDisposable
         return replies;
     }
 
-    private async Task EmptyAsync(CancellationToken stop)
+    // Whatever comes of the rest, nothing that is there is taken for another instant's: it is emptied before anything is put.
+    private void Forget()
     {
-        // Whatever comes of the rest, nothing of another instant is taken for this one's.
         _state = null;
         _keys.Clear();
-        await RunAsync(_database, _protocol, ["FLUSHALL"u8.ToArray(), "SYNC"u8.ToArray()], stop).ConfigureAwait(false);
     }
 
-    private async Task PutAsync(PastState state, StoreKey[] keys, CancellationToken stop)
+    // Puts keys as they were, and asks. The reply is null if nothing is asked.
+    private async Task<byte[]?> PutAsync(PastState state, StoreKey[] keys, Question? asked, CancellationToken stop)
     {
-        if (state != _state)
+        if (state != _state) { Forget(); }
+        else if (keys.All(_keys.Contains))
         {
-            await EmptyAsync(stop).ConfigureAwait(false);
-            _state = state;
+            if (asked is null) { return null; }
+            var batch = new RedisBatch();
+            Add(batch, asked);
+            return (await ExchangeAsync(batch, stop).ConfigureAwait(false))[^1];
         }
-        if (keys.All(_keys.Contains) || await TryPutAsync(state, keys, stop).ConfigureAwait(false)) { return; }
+        if (await TryPutAsync(state, keys, asked, stop).ConfigureAwait(false) is { IsPut: true } put) { return put.Reply; }
         // Full: of what others have looked at.
-        await EmptyAsync(stop).ConfigureAwait(false);
-        if (!await TryPutAsync(state, keys, stop).ConfigureAwait(false))
-        {
-            await EmptyAsync(stop).ConfigureAwait(false);
-            throw new PastException("these keys, and those that they were made from, take more memory than there is for the past");
-        }
+        Forget();
+        if (await TryPutAsync(state, keys, asked, stop).ConfigureAwait(false) is { IsPut: true } again) { return again.Reply; }
+        Forget();
+        throw new PastException("these keys, and those that they were made from, take more memory than there is for the past");
     }
 
-    // False: there is not enough memory.
-    private async Task<bool> TryPutAsync(PastState state, IReadOnlyCollection<StoreKey> keys, CancellationToken stop)
+    // Not put: there is not enough memory.
+    private async Task<(bool IsPut, byte[]? Reply)> TryPutAsync(PastState state, StoreKey[] keys, Question? asked, CancellationToken stop)
     {
         RollbackPlan plan = new RollbackPlanner(state.Sources, _limits).Make(keys, out string reason)
             ?? throw new PastException(reason);
         // Until all of it is there nothing counts as there: a part of the commands may have been refused.
         _keys.ExceptWith(plan.Keys);
         _database = -1;
-        RedisBatch batch = new RedisBatch().Add(plan.Commands.Span, plan.Count);
+        var batch = new RedisBatch();
+        if (_state is null) { batch.Add("FLUSHALL"u8.ToArray(), "SYNC"u8.ToArray()); }
+        int before = batch.Count;
+        batch.Add(plan.Commands.Span, plan.Count);
         StoreKey[] ordered = [.. plan.Keys.Order()];
         List<int> places = AddForEach(batch, "PEXPIRETIME"u8, ordered);
+        // In the same turn: what is asked changes nothing, and its reply counts if all else went well.
+        if (asked is not null) { Add(batch, asked); }
         IReadOnlyList<byte[]> replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
-        foreach (byte[] reply in replies.Take(plan.Count).Where(r => r[0] == (byte)'-'))
+        _state = state;
+        foreach (byte[] reply in replies.Skip(before).Take(plan.Count).Where(r => r[0] == (byte)'-'))
         {
-            if (reply.AsSpan().StartsWith("-OOM"u8)) { return false; }
+            if (reply.AsSpan().StartsWith("-OOM"u8)) { return (false, null); }
             throw new PastException($"the keys cannot be put as they were: Redis answered {Encoding.UTF8.GetString(reply).TrimEnd()}");
         }
-        StoreKey[] expired = [.. ordered.Where((_, i) => ExpiryIn(replies[places[i]]) is { } time && time <= state.TimeMs)];
+        StoreKey[] expired = [.. ordered.Where((_, i) => ExpiryIn(replies[places[i]]) is { } time && PastInstant.HasExpired(time, state.TimeMs))];
         if (expired.Length > 0)
         {
             batch.Clear();
             AddForEach(batch, "UNLINK"u8, expired);
-            await ExchangeAsync(batch, stop).ConfigureAwait(false);
+            if (asked is not null) { Add(batch, asked); }
+            replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
         }
         _keys.UnionWith(plan.Keys);
-        return true;
+        return (true, asked is null ? null : replies[^1]);
     }
 
     // Where the replies will be.
@@ -226,6 +238,8 @@ public sealed class Lens : IAsyncDisposable
         Utf8Parser.TryParse(reply[1..], out long time, out _) && time >= EffectReplay.ExpiryShiftMs
             ? time - EffectReplay.ExpiryShiftMs : null;
 
+    private sealed record Question(int Database, int Protocol, IReadOnlyList<byte[]> Words);
+
     /// <summary>TTL and its like: the lens's own answer would be of the moved expiry.</summary>
     /// <param name="Name">The command.</param>
     /// <param name="IsRest">Whether it tells what is left, and not when it is over.</param>
@@ -238,9 +252,8 @@ public sealed class Lens : IAsyncDisposable
         public static ExpiryCommand? Find(IReadOnlyList<byte[]> words) =>
             words.Count == 2 ? Array.Find(s_all, c => Ascii.EqualsIgnoreCase(words[0], c.Name)) : null;
 
-        public async Task<byte[]> AnswerAsync(Lens lens, int database, IReadOnlyList<byte[]> words, long nowMs, CancellationToken stop)
+        public byte[] Answer(byte[] reply, long nowMs)
         {
-            byte[] reply = await lens.RunAsync(database, lens._protocol, ["PEXPIRETIME"u8.ToArray(), words[1]], stop).ConfigureAwait(false);
             if (ExpiryIn(reply) is not { } time) { return reply; }
             long told = IsRest ? Math.Max(0, time - nowMs) : time;
             // Rounded as Redis does.

@@ -9,6 +9,7 @@ using System.Diagnostics;
 using System.Globalization;
 using System.Security.Cryptography;
 using System.Text;
+using Slogger.Core.Retention;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Rdb;
@@ -306,7 +307,7 @@ public sealed class RollingStore : IAsyncDisposable
     private async Task ExpireAsync(long timeMs, CancellationToken stop)
     {
         List<StoreKey> due = [];
-        while (_dues.TryPeek(out StoreKey key, out long at) && at <= timeMs)
+        while (_dues.TryPeek(out StoreKey key, out long at) && PastInstant.HasExpired(at, timeMs))
         {
             _dues.Dequeue();
             if (_due.GetValueOrDefault(key) == at && _due.Remove(key)) { due.Add(key); }
@@ -319,7 +320,7 @@ public sealed class RollingStore : IAsyncDisposable
             for (int i = 0; i < some.Length; i++)
             {
                 if (Lens.ExpiryIn(replies[places[i]]) is not { } at) { continue; }
-                if (at > timeMs)
+                if (!PastInstant.HasExpired(at, timeMs))
                 {
                     Note(some[i], at);
                     continue;

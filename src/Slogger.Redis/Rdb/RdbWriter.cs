@@ -1,108 +1,105 @@
-// Writes an RDB file, for a store that is no Redis and has strings only: so that its states can be loaded by one.
+// Writes an RDB file of some keys, each with its value as the past gave it. The format's version is that of the newest value; so the head
+// and the checksum are written at the end.
 using System.Buffers.Binary;
+using System.Globalization;
+using System.Text;
 
 namespace Slogger.Redis.Rdb;
 
-/// <summary>Writes a file, one key after the other. Whoever ends before <see cref="Finish"/> leaves a part, which is no RDB file. Not
-/// thread-safe.</summary>
-public sealed class RdbWriter : IDisposable
+/// <summary>Writes. Not thread-safe.</summary>
+/// <param name="file">An empty file, which can be read back. It is the caller's.</param>
+public sealed class RdbWriter(Stream file)
 {
-    private const int BufferBytes = 1 << 20;
-    private const byte OpExpiry = 0xFC, OpDatabase = 0xFE, OpEof = 0xFF, StringType = 0;
-    private const byte Length14 = 0x40, Length32 = 0x80;
+    private const byte OpExpiry = 0xFC, OpSelect = 0xFE, OpEnd = 0xFF;
+    private const int HeadBytes = 9, PayloadTailBytes = 2 + 8, BufferBytes = 1 << 20;
 
-    private readonly FileStream _file;
-    private readonly byte[] _buffer = new byte[BufferBytes];
-    private int _used;
-    private ulong _crc;
+    // What strings and expiries need: any Redis from 5 on reads it.
+    private const int FormatMin = 9;
 
-    /// <summary>Makes the file, or empties one that is there.</summary>
-    /// <param name="path">The file; nobody but its owner may read it.</param>
-    /// <exception cref="IOException">The disk refused.</exception>
-    public RdbWriter(string path)
-    {
-        _file = PrivateFile.Create(path, bufferBytes: 0);
-        // Redis 5 and later.
-        Write("REDIS0009"u8);
-        Write([OpDatabase, 0]);
-    }
+    private readonly BufferedStream _buffered = new(file, BufferBytes);
+    private int _format = FormatMin;
+    private int? _database;
 
-    /// <summary>Bytes of the file so far.</summary>
-    public long Bytes { get; private set; }
+    /// <summary>How many keys there are.</summary>
+    public long Keys { get; private set; }
 
-    /// <summary>Adds a key that was not added before.</summary>
-    /// <param name="key">The key.</param>
+    /// <summary>Adds a key.</summary>
+    /// <param name="database">Its database.</param>
+    /// <param name="name">Its name.</param>
+    /// <param name="isString">Whether the value is that of a string. Else it is as DUMP gives it.</param>
     /// <param name="value">Its value.</param>
-    /// <param name="expiresAtMs">When it expires, in milliseconds since the Unix epoch; 0: never.</param>
-    /// <exception cref="IOException">The disk refused.</exception>
-    public void Add(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long expiresAtMs)
+    /// <param name="expiresAtMs">When it is to expire, in milliseconds since the Unix epoch; 0: never.</param>
+    /// <exception cref="IOException">It cannot be written.</exception>
+    public void Add(int database, byte[] name, bool isString, byte[] value, long expiresAtMs)
     {
+        ArgumentNullException.ThrowIfNull(name);
+        ArgumentNullException.ThrowIfNull(value);
+        if (_database is null) { _buffered.Write(stackalloc byte[HeadBytes]); }
+        if (_database != database)
+        {
+            _database = database;
+            _buffered.WriteByte(OpSelect);
+            WriteLength(database);
+        }
         if (expiresAtMs != 0)
         {
-            Span<byte> expiry = stackalloc byte[1 + sizeof(long)];
-            expiry[0] = OpExpiry;
-            BinaryPrimitives.WriteInt64LittleEndian(expiry[1..], expiresAtMs);
-            Write(expiry);
+            _buffered.WriteByte(OpExpiry);
+            Span<byte> time = stackalloc byte[8];
+            BinaryPrimitives.WriteInt64LittleEndian(time, expiresAtMs);
+            _buffered.Write(time);
         }
-        Write([StringType]);
-        WriteText(key);
-        WriteText(value);
+        _buffered.WriteByte(isString ? RdbCursor.StringType : value[0]);
+        WriteString(name);
+        if (isString) { WriteString(value); }
+        else
+        {
+            // As DUMP gives it: the type, the value, the format's version, a checksum.
+            _buffered.Write(value.AsSpan(1, value.Length - 1 - PayloadTailBytes));
+            _format = Math.Max(_format, BinaryPrimitives.ReadUInt16LittleEndian(value.AsSpan(value.Length - PayloadTailBytes)));
+        }
+        Keys++;
     }
 
-    /// <summary>Ends the file. It is not synced.</summary>
-    /// <exception cref="IOException">The disk refused.</exception>
-    public void Finish()
+    /// <summary>Ends the file; it is on disk when this returns. Reads all of it once.</summary>
+    /// <exception cref="IOException">It cannot be written.</exception>
+    public void End()
     {
-        Write([OpEof]);
-        Flush();
-        Span<byte> checksum = stackalloc byte[RdbFile.ChecksumBytes];
-        BinaryPrimitives.WriteUInt64LittleEndian(checksum, _crc);
-        Write(checksum);
-        Flush();
+        if (_database is null) { _buffered.Write(stackalloc byte[HeadBytes]); }
+        _buffered.WriteByte(OpEnd);
+        _buffered.Position = 0;
+        _buffered.Write(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"REDIS{_format:0000}")));
+        _buffered.Position = 0;
+        var part = new byte[BufferBytes];
+        ulong checksum = 0;
+        for (int read; (read = _buffered.Read(part)) > 0;) { checksum = Crc64.Append(checksum, part.AsSpan(0, read)); }
+        Span<byte> tail = stackalloc byte[RdbFile.ChecksumBytes];
+        BinaryPrimitives.WriteUInt64LittleEndian(tail, checksum);
+        _buffered.Write(tail);
+        _buffered.Flush();
+        (file as FileStream)?.Flush(flushToDisk: true);
     }
 
-    /// <inheritdoc />
-    public void Dispose() => _file.Dispose();
-
-    private void WriteText(ReadOnlySpan<byte> text)
+    private void WriteString(byte[] text)
     {
-        Span<byte> length = stackalloc byte[1 + sizeof(uint)];
-        if (text.Length < 1 << 6)
+        WriteLength(text.Length);
+        _buffered.Write(text);
+    }
+
+    // As in Redis's rdb.c: two bits of kind, then the number.
+    private void WriteLength(int length)
+    {
+        if (length < 1 << 6) { _buffered.WriteByte((byte)length); }
+        else if (length < 1 << 14)
         {
-            length[0] = (byte)text.Length;
-            length = length[..1];
-        }
-        else if (text.Length < 1 << 14)
-        {
-            BinaryPrimitives.WriteUInt16BigEndian(length, (ushort)((Length14 << 8) | text.Length));
-            length = length[..2];
+            _buffered.WriteByte((byte)(0x40 | (length >> 8)));
+            _buffered.WriteByte((byte)length);
         }
         else
         {
-            length[0] = Length32;
-            BinaryPrimitives.WriteUInt32BigEndian(length[1..], (uint)text.Length);
+            _buffered.WriteByte(0x80);
+            Span<byte> big = stackalloc byte[4];
+            BinaryPrimitives.WriteInt32BigEndian(big, length);
+            _buffered.Write(big);
         }
-        Write(length);
-        Write(text);
-    }
-
-    private void Write(ReadOnlySpan<byte> bytes)
-    {
-        Bytes += bytes.Length;
-        while (!bytes.IsEmpty)
-        {
-            if (_used == _buffer.Length) { Flush(); }
-            int count = Math.Min(bytes.Length, _buffer.Length - _used);
-            bytes[..count].CopyTo(_buffer.AsSpan(_used));
-            _used += count;
-            bytes = bytes[count..];
-        }
-    }
-
-    private void Flush()
-    {
-        _crc = Crc64.Append(_crc, _buffer.AsSpan(0, _used));
-        _file.Write(_buffer, 0, _used);
-        _used = 0;
     }
 }

@@ -32,6 +32,14 @@ public sealed class EffectCutter
         (_begin, _end) = (0, left + bytes.Length);
     }
 
+    /// <summary>Leaves bytes out.</summary>
+    /// <param name="count">How many of <see cref="Rest"/>, up to a command boundary.</param>
+    public void Skip(int count)
+    {
+        ArgumentOutOfRangeException.ThrowIfGreaterThan((uint)count, (uint)Rest);
+        _begin += count;
+    }
+
     /// <summary>Goes to the next command.</summary>
     /// <returns>False: its end has not come yet.</returns>
     /// <exception cref="RedisException">The bytes are no replication stream (Protocol).</exception>

@@ -16,7 +16,7 @@ namespace Slogger.Redis.Rollback;
 /// <param name="Tail">The log's commands from there on, read as far as the boundary at least.</param>
 /// <param name="History">The log's bytes.</param>
 /// <param name="BranchOffset">The boundary's offset.</param>
-public sealed record RollbackSources(CheckpointIndex? Index, long BaseOffset, TailIndex Tail, IHistorySource History, long BranchOffset);
+public sealed record RollbackSources(CheckpointIndex? Index, long BaseOffset, IEffectIndex Tail, IHistorySource History, long BranchOffset);
 
 /// <summary>How much a rollback in place may take.</summary>
 public sealed record RollbackLimits

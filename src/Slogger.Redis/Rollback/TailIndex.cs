@@ -9,7 +9,7 @@ using Slogger.Redis.Feeding;
 namespace Slogger.Redis.Rollback;
 
 /// <summary>The index of the log's tail. Thread-safe.</summary>
-public sealed class TailIndex
+public sealed class TailIndex : IEffectIndex
 {
     /// <summary>Entries held by default: 64 MB.</summary>
     public const int DefaultEntriesMax = 8 << 20;
@@ -17,6 +17,10 @@ public sealed class TailIndex
     private const int ChunkEntries = 1 << 15;
     private const int PieceBytes = 1 << 20;
     private const int CommandBytesMax = 16 << 20;
+
+    // For more keys a look at each entry takes no longer.
+    private const int FewKeys = 256;
+
     private readonly Lock _lock = new();
     private readonly int _entriesMax;
     private readonly List<Chunk> _chunks = [];
@@ -35,20 +39,44 @@ public sealed class TailIndex
         public readonly uint[] Hashes = new uint[ChunkEntries];
         public readonly uint[] Places = new uint[ChunkEntries]; // from Origin on
         public int Count;
+        public long Last;
+        public bool IsByHash;
 
-        public long Last => Origin + Places[Count - 1];
+        public void Add(uint hash, long offset)
+        {
+            Hashes[Count] = hash;
+            Places[Count++] = (uint)(offset - Origin);
+            Last = offset;
+        }
+
+        /// <summary>Orders a full one by hash, once somebody looks for few keys.</summary>
+        public void OrderByHash()
+        {
+            if (IsByHash) { return; }
+            HashOrder.Sort(Hashes, Places, new uint[ChunkEntries], new uint[ChunkEntries]);
+            IsByHash = true;
+        }
+
+        /// <summary>Forgets what lies at an offset and above it.</summary>
+        public void CutAt(long offset)
+        {
+            if (IsByHash) { Places.AsSpan(0, Count).Sort(Hashes.AsSpan(0, Count)); }
+            IsByHash = false;
+            while (Count > 0 && Origin + Places[Count - 1] >= offset) { Count--; }
+            if (Count > 0) { Last = Origin + Places[Count - 1]; }
+        }
     }
 
     /// <summary>Makes an empty one, at offset 0.</summary>
     public TailIndex(int entriesMax = DefaultEntriesMax) => _entriesMax = entriesMax;
 
-    /// <summary>From where on it knows the commands.</summary>
+    /// <inheritdoc />
     public long Start { get; private set; }
 
-    /// <summary>Up to where it knows them.</summary>
+    /// <inheritdoc />
     public long Position { get; private set; }
 
-    /// <summary>Why it knows nothing; null if it does.</summary>
+    /// <inheritdoc />
     public string? Flaw
     {
         get
@@ -92,7 +120,7 @@ public sealed class TailIndex
             {
                 Chunk last = _chunks[^1];
                 _count -= last.Count;
-                while (last.Count > 0 && last.Last >= offset) { last.Count--; }
+                last.CutAt(offset);
                 _count += last.Count;
                 if (last.Count == 0) { _chunks.RemoveAt(_chunks.Count - 1); }
             }
@@ -137,7 +165,7 @@ public sealed class TailIndex
         }
     }
 
-    /// <summary>The name of a command between two offsets that may change keys that it does not name; null if there is none.</summary>
+    /// <inheritdoc />
     public string? NotConfined(long from, long to)
     {
         lock (_lock)
@@ -147,8 +175,7 @@ public sealed class TailIndex
         }
     }
 
-    /// <summary>Where the last FLUSHALL between two offsets begins, if all that follows it is confined to keys: behind it nothing before
-    /// matters. Null: there is none.</summary>
+    /// <inheritdoc />
     public long? EmptiedAt(long from, long to)
     {
         lock (_lock)
@@ -159,13 +186,7 @@ public sealed class TailIndex
         }
     }
 
-    /// <summary>Finds the commands between two offsets that may name keys with these hashes.</summary>
-    /// <param name="hashes">The upper halves of the keys' hashes.</param>
-    /// <param name="from">The first offset.</param>
-    /// <param name="to">The offset behind the last.</param>
-    /// <param name="most">How many are wanted at most.</param>
-    /// <param name="found">Receives their offsets and databases, in order; a command may come several times.</param>
-    /// <returns>False if there are more than wanted.</returns>
+    /// <inheritdoc />
     public bool Find(HashSet<uint> hashes, long from, long to, int most, List<(long Offset, int Database)> found)
     {
         ArgumentNullException.ThrowIfNull(hashes);
@@ -180,18 +201,45 @@ public sealed class TailIndex
             {
                 if (chunk.Last < from) { continue; }
                 if (chunk.Origin >= to) { break; }
+                if (hashes.Count <= FewKeys && chunk.Count == ChunkEntries)
+                {
+                    if (!FindByHash(chunk, hashes, from, to, most, found)) { return false; }
+                    continue;
+                }
                 ReadOnlySpan<uint> entries = chunk.Hashes.AsSpan(0, chunk.Count);
+                int before = found.Count;
                 for (int i = 0; i < entries.Length; i++)
                 {
                     uint hash = entries[i];
                     if ((filter[(hash & (FilterBits - 1)) >> 6] & (1UL << (int)(hash & 63))) == 0 || !hashes.Contains(hash)) { continue; }
-                    long offset = chunk.Origin + chunk.Places[i];
-                    if (offset < from || offset >= to) { continue; }
-                    if (found.Count == most) { return false; }
-                    found.Add((offset, DatabaseAt(offset)));
+                    if (!Take(chunk.Origin + chunk.Places[i], from, to, most, found)) { return false; }
                 }
+                if (chunk.IsByHash) { found.Sort(before, found.Count - before, null); }
             }
         }
+        return true;
+    }
+
+    private bool FindByHash(Chunk chunk, HashSet<uint> hashes, long from, long to, int most, List<(long Offset, int Database)> found)
+    {
+        chunk.OrderByHash();
+        int before = found.Count;
+        foreach (uint hash in hashes)
+        {
+            for (int i = HashOrder.LowerBound(chunk.Hashes, hash); i < ChunkEntries && chunk.Hashes[i] == hash; i++)
+            {
+                if (!Take(chunk.Origin + chunk.Places[i], from, to, most, found)) { return false; }
+            }
+        }
+        if (hashes.Count > 1) { found.Sort(before, found.Count - before, null); }
+        return true;
+    }
+
+    private bool Take(long offset, long from, long to, int most, List<(long Offset, int Database)> found)
+    {
+        if (offset < from || offset >= to) { return true; }
+        if (found.Count == most) { return false; }
+        found.Add((offset, DatabaseAt(offset)));
         return true;
     }
 
@@ -254,9 +302,7 @@ public sealed class TailIndex
         {
             _chunks.Add(new Chunk(offset));
         }
-        Chunk chunk = _chunks[^1];
-        chunk.Hashes[chunk.Count] = hash;
-        chunk.Places[chunk.Count++] = (uint)(offset - chunk.Origin);
+        _chunks[^1].Add(hash, offset);
         _count++;
     }
 

@@ -5,10 +5,16 @@ using Slogger.Redis.Feeding;
 namespace Slogger.Replication.Following;
 
 /// <summary>The version log as the bytes of history that a feed sends. One reader at a time.</summary>
-internal sealed class LogHistory(VersionLog log) : IHistorySource, IDisposable
+/// <param name="open">Opens a reader at an offset.</param>
+internal sealed class LogHistory(Func<long, LogReader> open) : IHistorySource, IDisposable
 {
     private LogReader? _reader;
     private long _next = -1;
+
+    public LogHistory(VersionLog log)
+        : this(offset => log.OpenReader(offset))
+    {
+    }
 
     public int Read(long offset, Span<byte> destination)
     {
@@ -16,7 +22,7 @@ internal sealed class LogHistory(VersionLog log) : IHistorySource, IDisposable
         else
         {
             _reader?.Dispose();
-            _reader = log.OpenReader(offset);
+            _reader = open(offset);
         }
         int count = _reader.Read(destination);
         _next = offset + count;

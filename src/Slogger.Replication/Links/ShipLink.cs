@@ -93,6 +93,13 @@ internal interface IShipConnector
         set { }
     }
 
+    /// <summary>The grids by which the versions of the log went, which the receiver is told; null: they are not known.</summary>
+    Func<VersionGrid?> Grid
+    {
+        get => static () => null;
+        set { }
+    }
+
     /// <summary>Connects.</summary>
     /// <exception cref="ShipLinkException">There is nobody, or it was refused.</exception>
     Task<IShipLink> ConnectAsync(CancellationToken stop);

@@ -89,7 +89,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         new ShippingService(
             source => _streams.FirstOrDefault(s => site.Layout[s.Stream.Number].Source == source.Number)?.Receiver, ShipTerms.Of(options),
                 () => seat.FollowedSite is null ? shard.Primary?.SiteEpoch : null,
-            (shape, source) => seat.FollowedSite is null ? null : ShipTerms.Against(site, shape, source)).AddTo(_server);
+            (shape, source) => seat.FollowedSite is null ? null : ShipTerms.Against(site, shape, source), shard.OnGrid).AddTo(_server);
         new SiteControlService(
             seat.Metadata, seat.Cluster, () => _streams, () => seat.FollowedSite is null ? shard.Primary
                 : null, () => shard.Primary is { } primary ? [(primary.Shard, primary.Serving)] : [],

@@ -1,6 +1,7 @@
 // The shipper's way to the backup's site: a call for as long as the connection holds.
 using Slogger.Core.Cohorts;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Shipping;
@@ -22,6 +23,8 @@ internal sealed class GrpcShipConnector(GrpcChannel channel, string target, Ship
 
     public Func<ShipShape?> Shape { get; set; } = static () => default(ShipShape);
 
+    public Func<VersionGrid?> Grid { get; set; } = static () => null;
+
     /// <summary>Of a node of a cohort: the members of its reign, who are said with each hello.</summary>
     public Func<Cohort?> Members { get; init; } = static () => null;
 
@@ -31,7 +34,7 @@ internal sealed class GrpcShipConnector(GrpcChannel channel, string target, Ship
         while ((shape = Shape()) is null) { await Task.Delay(ShapePause, stop).ConfigureAwait(false); }
         var over = new CancellationTokenSource();
         var link = new Link(channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }),
-            terms with { Shape = shape.Value, Members = Members() }, over);
+            terms with { Shape = shape.Value, Members = Members() }, Grid, over);
         // The receiver answers with its headers: somebody who is not there, or not the right one, is noticed now.
         if (await link.OpenAsync(stop).ConfigureAwait(false)) { return link; }
         await using (link.ConfigureAwait(false))
@@ -43,8 +46,11 @@ internal sealed class GrpcShipConnector(GrpcChannel channel, string target, Ship
 
     public void Dispose() => channel.Dispose();
 
-    private sealed class Link(ClientCall<ShipFrame, V1.ShipReply> call, ShipTerms terms, CancellationTokenSource over) : IShipLink
+    private sealed class Link(ClientCall<ShipFrame, V1.ShipReply> call, ShipTerms terms, Func<VersionGrid?> grid,
+        CancellationTokenSource over) : IShipLink
     {
+        private VersionGrid? _told;
+
         public async ValueTask<bool> OpenAsync(CancellationToken stop)
         {
             await using CancellationTokenRegistration ends = EndsWith(stop);
@@ -59,7 +65,16 @@ internal sealed class GrpcShipConnector(GrpcChannel channel, string target, Ship
             }
         }
 
-        public ValueTask<bool> SendAsync(ShipMessage message, bool isLast) => call.WriteAsync(ShipWire.ToWire(message, terms));
+        public ValueTask<bool> SendAsync(ShipMessage message, bool isLast)
+        {
+            ShipFrame frame = ShipWire.ToWire(message, terms);
+            if (grid() is { } now && now != _told)
+            {
+                frame.Request.Grid.AddRange(ShipWire.ToWire(now));
+                _told = now;
+            }
+            return call.WriteAsync(frame);
+        }
 
         public async ValueTask<ShipReply> ReceiveAsync(CancellationToken stop)
         {

@@ -5,6 +5,7 @@ using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Shipping;
@@ -81,6 +82,26 @@ internal static class ShipWire
             Cohort named = new(members.Select(m => (new NodeName(m.Node), m.Address))) { Founded = FromWire(founded) };
             BallotFile.Check(named);
             return named;
+        }
+        catch (ArgumentException e)
+        {
+            throw new RpcException(StatusCode.InvalidArgument, e.Message);
+        }
+    }
+
+    public static IEnumerable<V1.GridStretch> ToWire(VersionGrid grid) => grid.Stretches.Select(s => new V1.GridStretch
+    {
+        FirstVersion = s.FirstVersion.Number, StartUs = s.StartUs, IntervalUs = s.IntervalUs,
+    });
+
+    /// <summary>The grids by which the sender's versions went; null: the request does not say.</summary>
+    /// <exception cref="RpcException">They are none.</exception>
+    public static VersionGrid? GridOf(ShipFrame frame)
+    {
+        if (frame.Request.Grid.Count == 0) { return null; }
+        try
+        {
+            return VersionGrid.OfHistory(frame.Request.Grid.Select(s => new GridStretch(new(s.FirstVersion), s.StartUs, s.IntervalUs)));
         }
         catch (ArgumentException e)
         {

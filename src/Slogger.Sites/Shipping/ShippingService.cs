@@ -1,6 +1,7 @@
 // The backup's end of shipping: calls of shippers, each of them for as long as it lasts, go to the receivers of their streams.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
@@ -16,8 +17,9 @@ namespace Slogger.Sites.Shipping;
 /// <param name="ruling">Under which epoch this site is the primary; null: it is none (yet). Whoever ships under an older one is deposed,
 /// and hears it here.</param>
 /// <param name="against">Why a shipper whose keys are divided so is refused here, by its shard; null: it is not.</param>
+/// <param name="onGrid">Is told by which grids the shipper's versions went.</param>
 internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf, ShipTerms terms, Func<SiteEpoch?> ruling,
-    Func<ShipShape, int, string?>? against = null)
+    Func<ShipShape, int, string?>? against = null, Action<VersionGrid>? onGrid = null)
 {
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server.Add(ShippingMethods.Ship, ServeAsync);
@@ -55,6 +57,7 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
                     continue;
                 }
                 if (receiver.Refusal is { } refusal) { throw new RpcException(StatusCode.FailedPrecondition, refusal); }
+                if (ShipWire.GridOf(frame) is { } grid) { onGrid?.Invoke(grid); }
                 try
                 {
                     await receiver.ReceivedAsync(message, link).ConfigureAwait(false);

@@ -68,19 +68,27 @@ internal sealed partial class MoveWorld
     private void CheckRecovered(int key, int found)
     {
         List<Write> history = _history[key];
-        int at = found == 0 ? history.FindLastIndex(w => w.Value == 0 && w.Stamp <= _branch) : history.FindIndex(w => w.Value == found);
-        if (found != 0 && at < 0) throw new ModelException($"I1: slot {key} is {found} after the recovery, which nobody wrote");
-        if (found != 0 && history[at].Stamp > _branch)
-            throw new ModelException($"I1: slot {key} has a write of version {history[at].Stamp} after a recovery to {_branch}");
+        int at = FindLast(key, found, _branch, "is recovered to");
+        history.RemoveRange(at + 1, history.Count - at - 1);
+    }
+
+    // The last write of a state that is found at the end of a version: no later one, and none that has to be there is missing.
+    private int FindLast(int key, int found, VersionNumber version, string what)
+    {
+        List<Write> history = _history[key];
+        int at = found == 0 ? history.FindLastIndex(w => w.Value == 0 && w.Stamp <= version) : history.FindIndex(w => w.Value == found);
+        if (found != 0 && at < 0) throw new ModelException($"I1: slot {key} {what} {version} as {found}, which nobody wrote");
+        if (found != 0 && history[at].Stamp > version)
+            throw new ModelException($"I1: slot {key} {what} {version} with a write of version {history[at].Stamp}");
         for (int i = at + 1; i < history.Count; i++)
         {
             Write write = history[i];
-            if (write.Stamp <= _branch && !write.IsUncertain && !_uncertainValues.Contains(write.Value))
+            if (write.Stamp <= version && !write.IsUncertain && !_uncertainValues.Contains(write.Value))
                 throw new ModelException(
-                    $"I2: slot {key}: the write {write.Value} of version {write.Stamp} is lost by a recovery to {_branch}, found {found}");
+                    $"I2: slot {key} {what} {version} as {found}, without the write {write.Value} of version {write.Stamp}");
         }
 
-        history.RemoveRange(at + 1, history.Count - at - 1);
+        return at;
     }
 
     private void EnterWorldLine(MoveShard shard)

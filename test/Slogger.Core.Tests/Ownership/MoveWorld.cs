@@ -13,7 +13,7 @@ using Slogger.Core.WorldLines;
 namespace Slogger.Core.Tests.Ownership;
 
 /// <summary>Faults of the callers, which the properties have to notice as well.</summary>
-internal enum MoveCallerFault { None, EpochUnchecked, LandingOutlivesRecovery, ImportOverOldData, CopiesAgainUnasked }
+internal enum MoveCallerFault { None, EpochUnchecked, LandingOutlivesRecovery, ImportOverOldData, CopiesAgainUnasked, PastByPresentMap }
 
 internal sealed record MoveWorldSettings(int Seed, MoveMutation Mutation = MoveMutation.None, MoveCallerFault Fault = MoveCallerFault.None,
     int Steps = 4000);
@@ -112,6 +112,7 @@ internal sealed partial class MoveWorld
             case 19 when _random.Next(_rare) == 0: Recover(); break;
         }
 
+        if (_random.Next(20) == 0) CheckPast();
         if (shard.Process is null && _nowUs >= shard.PreviousLeaseUntilUs) StartProcess(shard);
     }
 
@@ -149,6 +150,18 @@ internal sealed partial class MoveWorld
                 }
             }
         }
+    }
+
+    // What was there at any version is where the table says, also while slots move.
+    private void CheckPast()
+    {
+        if (_shards.Any(s => s.WorldLine != _table.WorldLine)) return;
+        int key = Keys[_random.Next(Keys.Length)];
+        VersionNumber version = new(_random.NextInt64(_cut.Number + 1));
+        SlotMap map = _settings.Fault == MoveCallerFault.PastByPresentMap ? _table.Map : _table.MapAt(version);
+        ShardId owner = map.Owner(new(key));
+        if (owner != _table.Map.Owner(new(key))) Count("read at a former owner");
+        FindLast(key, _shards[owner.Number].StateAt(version).GetValueOrDefault(key), version, "is read as of");
     }
 
     // ---- Clients ----

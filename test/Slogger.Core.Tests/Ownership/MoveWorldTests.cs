@@ -35,7 +35,7 @@ public class MoveWorldTests
         foreach (string what in (string[])["operation", "planned", "cancelled", "process ended", "recovery", "recovery gives slots back",
             "marker lost",
                      "way broken", "Applied Planned", "Withhold", "Import", "Discard", "Applied Leaving", "Applied Landed",
-                         "Applied Finished", "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving", "AlreadyApplied Finished"])
+                         "Applied Finished", "read at a former owner", "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving", "AlreadyApplied Finished"])
             Assert.True(happened.GetValueOrDefault(what) > Worlds / 25,
                 $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
     }
@@ -64,6 +64,7 @@ public class MoveWorldTests
     [InlineData((int)MoveCallerFault.LandingOutlivesRecovery)]
     [InlineData((int)MoveCallerFault.ImportOverOldData)]
     [InlineData((int)MoveCallerFault.CopiesAgainUnasked)]
+    [InlineData((int)MoveCallerFault.PastByPresentMap)]
     public void Mutant_OfTheCaller_IsCaught(int fault) =>
         AssertCaught(seed => new(seed, Fault: (MoveCallerFault)fault), ((MoveCallerFault)fault).ToString());
 

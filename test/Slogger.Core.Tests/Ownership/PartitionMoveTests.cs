@@ -29,6 +29,34 @@ public class PartitionMoveTests
         _b = Start(B, 1);
     }
 
+    // What is remembered is bounded, and before that nothing is said to be known.
+    [Fact]
+    public void Past_OfManyMoves_GoesBackToWhereAllAreRemembered()
+    {
+        OwnershipTable table = new(MapRevision.First, new(1), SlotMap.Even(2), []);
+        for (int i = 1; i <= OwnershipTable.PastMax + 5; i++)
+        {
+            ShardId from = table.Map.Owner(Slot), to = from == A ? B : A;
+            table = table.Plan(Slots, to, out _)!;
+            foreach ((MoveState next, ShardId by, long version) in ((MoveState, ShardId, long)[])
+                [(MoveState.Leaving, from, 10 * i), (MoveState.Landed, to, (10 * i) + 2), (MoveState.Finished, from, (10 * i) + 5)])
+            {
+                SlotMove row = table.Moves[0];
+                (ChangeOutcome outcome, table) = table.Apply(new(row.Id, new(1), row.Changed, row.State, next, new(version), by, new(1)),
+                    new(1));
+                Assert.Equal(ChangeOutcome.Applied, outcome);
+            }
+        }
+
+        Assert.Equal((OwnershipTable.PastMax, 52), (table.Past.Length, table.KnownFrom.Number));
+        for (int i = 6; i <= OwnershipTable.PastMax + 5; i++)
+        {
+            ShardId before = i % 2 == 0 ? B : A;
+            Assert.Equal(before, table.MapAt(new((10 * i) + 1)).Owner(Slot));
+            Assert.Equal(before == A ? B : A, table.MapAt(new((10 * i) + 2)).Owner(Slot));
+        }
+    }
+
     [Fact]
     public void Move_NoFailure_GoesStepByStep()
     {

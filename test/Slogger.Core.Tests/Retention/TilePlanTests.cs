@@ -41,6 +41,20 @@ public sealed class TilePlanTests
     }
 
     [Fact]
+    public void Next_ACheckpointWithoutVersions_IsLeftOut_ButTheFirst()
+    {
+        static void Check(int[] between, int[] idle, TilePlan plan, params int[] without)
+        {
+            (IReadOnlyList<int> Between, IReadOnlyList<int> Idle) next = plan.Next(without.Contains);
+            Assert.Equal(between, next.Between);
+            Assert.Equal(idle, next.Idle);
+        }
+        Check([1, 2, 4], [3], new(0, Reduced: 1, Stays: 4), 1, 3);
+        Check([1, 2], [3], new(0, Reduced: 1, Stays: 3), 3);
+        Check([], [], new(0, Reduced: 1, Stays: 1), 1, 2);
+    }
+
+    [Fact]
     public void Hole_IsNamed()
     {
         TileBase[] bases = [new(0, true), new(10, false), new(20, false)];

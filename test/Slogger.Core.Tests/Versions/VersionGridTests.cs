@@ -71,6 +71,38 @@ public class VersionGridTests
     }
 
     [Fact]
+    public void OfHistory_AnotherSiteGoesOnBelowWhatWasOpen_ThoseVersionsAreInNoHistory()
+    {
+        // The site's versions 11 to 20 were open, and are lost: the other one takes over with version 11, when 21 would be.
+        VersionGrid grid = VersionGrid.OfHistory([new(new(1), T0, 1000), new(new(11), T0 + 20_000, 500)]);
+        Assert.Equal(new VersionNumber(10), grid.VersionAt(T0 + 9_999));
+        Assert.Equal(new VersionNumber(10), grid.VersionAt(T0 + 19_999));
+        Assert.Equal(new VersionNumber(11), grid.VersionAt(T0 + 20_000));
+        Assert.Equal(T0 + 9_000, grid.StartOf(new(10)));
+        Assert.Equal(T0 + 20_000, grid.StartOf(new(11)));
+        Assert.Equal(T0 + 20_500, grid.StartOf(new(12)));
+    }
+
+    [Fact]
+    public void Behind_WhatTheGridHasItself_ItsOwnStretchesCount()
+    {
+        VersionGrid own = new(new(11), T0 + 20_000, 500);
+        GridStretch first = new(new(1), T0, 1000);
+        Assert.Equal([first, own.Stretches[0]], own.Behind(VersionGrid.OfHistory([first])).Stretches);
+        Assert.Equal([first, own.Stretches[0]], own.Behind(VersionGrid.OfHistory([first, new(new(12), T0 + 21_000, 500)])).Stretches);
+        Assert.Equal(own.Stretches, own.Behind(own).Stretches);
+    }
+
+    [Fact]
+    public void OfHistory_StretchesInAnotherOrder_AreRefused()
+    {
+        Assert.Throws<ArgumentException>(() => VersionGrid.OfHistory([]));
+        Assert.Throws<ArgumentException>(() => VersionGrid.OfHistory([new(new(1), T0, 0)]));
+        Assert.Throws<ArgumentException>(() => VersionGrid.OfHistory([new(new(5), T0, 1000), new(new(5), T0 + 1, 1000)]));
+        Assert.Throws<ArgumentException>(() => VersionGrid.OfHistory([new(new(5), T0, 1000), new(new(6), T0, 1000)]));
+    }
+
+    [Fact]
     public void Constructor_StretchesThatGoBack_AreRefused()
     {
         Assert.Throws<ArgumentException>(() => new VersionGrid([]));

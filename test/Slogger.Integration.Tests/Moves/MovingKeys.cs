@@ -28,6 +28,9 @@ internal sealed class MovingKeys(IEnumerable<int> ports, string[] keys) : IDispo
 
     public long Pushed => _pushed.Sum();
 
+    /// <summary>How often was pushed to each key, as far as it was acknowledged.</summary>
+    public long[] Counts => [.. Enumerable.Range(0, _pushed.Length).Select(i => Volatile.Read(ref _pushed[i]))];
+
     /// <summary>Keys in different slots of a range.</summary>
     public static string[] In(int firstSlot, int lastSlot, int count, string name)
     {

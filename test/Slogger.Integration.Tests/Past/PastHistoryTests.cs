@@ -1,5 +1,5 @@
 // What DPR.HISTORY says was done to a key is what clients did, as Redis has told it: in order, once, and no more after a recovery than
-// has survived it. DPR.CHANGED names the keys. And whom neither is told.
+// has survived it. DPR.CHANGED names the keys. DPR.LOST tells the rest. And who is told none of it.
 using System.Globalization;
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Processes;
@@ -291,7 +291,7 @@ public sealed class PastHistoryTests(PastReadTests.OneProxy shared) : IClassFixt
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup { VersionInterval = "100ms" });
         await deployment.StartAsync();
         List<string> survived = [];
-        int lost = 0;
+        int lost = 0, told = 0;
         for (int round = 0; round < 3 || (lost == 0 && round < 20); round++)
         {
             using (RespClient client = await deployment.ConnectAsync())
@@ -308,17 +308,54 @@ public sealed class PastHistoryTests(PastReadTests.OneProxy shared) : IClassFixt
             using RespClient again = await deployment.ConnectAsync();
             int last = survived.IndexOf($"SET k {(await again.DoAsync("GET", "k")).Text}");
             lost += survived.Count - 1 - last;
+            string line = Text((await again.DoAsync("DPR.CUT")).Items[0].AsInteger());
+            string[] taken = [.. await LostAsync(again, line)];
+            // Of the last ones Redis may not have told.
+            Assert.Equal(survived.Skip(last + 1).Take(taken.Length), taken);
+            Assert.Equal(taken, await LostAsync(again, line, pages: 7));
+            told += taken.Length;
             survived.RemoveRange(last + 1, survived.Count - 1 - last);
+            (int code, string shown) = await ProxyProcess.CommandAsync(
+                "diff", "--address", $"127.0.0.1:{Text(deployment.Port)}", "--lost", line);
+            Assert.True(code == 0, shown);
+            Assert.Equal(taken, shown.Split('\n').Where(s => s.Contains("SET k ", StringComparison.Ordinal))
+                .Select(s => s[s.IndexOf("SET k ", StringComparison.Ordinal)..].TrimEnd()));
+            Assert.Contains($"# {taken.Length} commands were taken back", shown);
             Assert.Equal(survived, (await HistoryAsync(again, "k", "COUNT", Text(CountMax))).Commands);
         }
         Assert.True(lost > 0, "no recovery has taken anything back");
+        Assert.True(told > 0, $"of {lost} writes that were taken back none is told");
         using RespClient behind = await deployment.ConnectAsync();
+        foreach ((string why, string[] question) in ((string, string[])[])[("it is DPR.LOST", []), ("it is DPR.LOST", ["0"]),
+            ("it is DPR.LOST", ["2", "FROM"]), ("NOTKEPT what world-line 1 took back is not kept", ["1"]), ("has not begun", ["999"])])
+        {
+            Assert.Contains(why, (await behind.CallAsync(["DPR.LOST", .. question])).Text);
+        }
+        await behind.DoAsync("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+@all", "-sync");
+        using (RespClient narrow = await deployment.ConnectAsync())
+        {
+            await narrow.DoAsync("AUTH", "narrow", "secret");
+            Assert.StartsWith("NOPERM", (await narrow.CallAsync("DPR.LOST", "2")).Text);
+        }
         await behind.DoAsync("SET", "k", "afterwards");
         await VersionNowAsync(behind);
         History history = await HistoryAsync(behind, "k", "COUNT", Text(CountMax));
         Assert.Equal([.. survived, "SET k afterwards"], history.Commands);
         Assert.True(Rises(history.Entries.Select(e => e.WorldLine), strictly: false));
         Assert.True(history.Entries[^1].WorldLine > history.Entries[0].WorldLine);
+    }
+
+    private static async Task<IEnumerable<string>> LostAsync(RespClient client, string line, int pages = 10_000)
+    {
+        List<string> commands = [];
+        for (long from = 0; ;)
+        {
+            RespValue reply = await client.DoAsync("DPR.LOST", line, "FROM", Text(from), "COUNT", Text(pages));
+            Assert.InRange(reply.Items[3].Items.Count, 0, pages);
+            commands.AddRange(reply.Items[3].Items.Select(c => string.Join(' ', c.Items[3].Items.Select(w => w.Text))));
+            from = reply.Items[2].AsInteger();
+            if (from == 0) { return commands; }
+        }
     }
 
     [Fact]

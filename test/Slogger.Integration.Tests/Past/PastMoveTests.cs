@@ -1,4 +1,5 @@
-// The past of a cluster in which slots move: what was there since they have moved can be read, at each key's shard and nowhere else.
+// The past of a cluster in which slots move, or into which a shard comes: the value of a key at any instant can be read at the shard that had
+// it then, also while it moves. All else can be read as of the time since.
 using System.Globalization;
 using System.Text.Json;
 using Slogger.Integration.Tests.Cluster;
@@ -25,7 +26,7 @@ public sealed class PastMoveTests
         string[] elsewhere = MovingKeys.In(8192, 16383, Elsewhere, "elsewhere");
         await WriteAsync(one, [.. moving, .. staying], "begin");
         await WriteAsync(two, elsewhere, "begin");
-        string begin = await VersionNowAsync(one);
+        string begin = await VersionNowAsync(one), before = "begin";
         foreach (string to in (string[])["1", "0"])
         {
             (RespClient owner, RespClient other) = to == "1" ? (two, one) : (one, two);
@@ -51,19 +52,103 @@ public sealed class PastMoveTests
             // What brought it there was before.
             RespValue history = await owner.DoAsync("DPR.HISTORY", moving[0]);
             Assert.Equal(["SET", "DEL"], history.Items[3].Items.Select(c => c.Items[4].Items[0].Text.ToUpperInvariant()));
-            // Of the time before at neither, as it is not known which had what.
+            // Of the time before at the other.
+            foreach (string key in moving)
+            {
+                Assert.Equal(before, (await other.DoAsync("DPR.ASOF", "VERSION", begin, "GET", key)).Text);
+                Assert.StartsWith("MOVED", (await owner.CallAsync("DPR.ASOF", "VERSION", begin, "GET", key)).Text);
+            }
+            // But no whole: a shard may have had a part of what was about to come.
             foreach (RespClient shard in (RespClient[])[one, two])
             {
                 foreach (string[] question in (string[][])
                 [
-                    ["DPR.ASOF", "VERSION", begin], ["DPR.CHANGED", "FROM", begin, "TO", at], ["DPR.SNAPSHOT", "BEGIN", "VERSION", begin],
+                    ["DPR.CHANGED", "FROM", begin, "TO", at], ["DPR.SNAPSHOT", "BEGIN", "VERSION", begin],
+                    ["DPR.ASOF", "VERSION", begin, "KEYS", "*"],
                 ])
                 {
                     Assert.Matches("^SLOGGER NOTKEPT .* slots have moved since", (await shard.CallAsync(question)).Text);
                 }
             }
-            begin = at;
+            (begin, before) = (at, $"at {to}");
         }
+    }
+
+    // Each key is a list to which its numbers are pushed, one after the other.
+    [Fact]
+    public async Task WhileSlotsMove_AndAShardJoins_EachInstantIsAPrefixWithAllThatWasAcknowledged()
+    {
+        using var workspace = new Workspace();
+        await using var cluster = new ClusterDeployment(workspace, 2, usesPostgres: false, joiners: 1);
+        await cluster.StartAsync();
+        string[] keys = MovingKeys.In(0, 200, 6, "list");
+        using var writers = new MovingKeys(cluster, keys);
+        using var stop = new CancellationTokenSource();
+        Task writing = Task.Run(() => writers.RunAsync(1, stop.Token));
+        List<(string Version, long[] Least, long[] Most)> instants = [];
+        async Task NoteUntilAsync(Task moved)
+        {
+            using RespClient client = await cluster.ConnectAsync(0);
+            do
+            {
+                long[] least = writers.Counts;
+                string version = await VersionNowAsync(client);
+                // One push of each may be under way.
+                instants.Add((version, least, [.. writers.Counts.Select(n => n + 1)]));
+                await Task.Delay(10);
+            }
+            while (!moved.IsCompleted);
+            await moved;
+        }
+        async Task MoveAsync(string slots, string to)
+        {
+            (int code, string said) = await cluster.MoveAsync("--slots", slots, "--to", to);
+            Assert.True(code == 0, said);
+        }
+        async Task JoinAsync()
+        {
+            await cluster.JoinAsync();
+            await cluster.ServingAsync();
+        }
+        await NoteUntilAsync(Task.Delay(200));
+        await NoteUntilAsync(MoveAsync("0-120", "1"));
+        await NoteUntilAsync(JoinAsync());
+        await NoteUntilAsync(MoveAsync("121-200", "2"));
+        await NoteUntilAsync(MoveAsync("0-120", "2"));
+        await NoteUntilAsync(MoveAsync("60-120", "0"));
+        await stop.CancelAsync();
+        await writing;
+        Assert.True(writers.Redirections > 0);
+        using RespClient one = await cluster.ConnectAsync(0), two = await cluster.ConnectAsync(1), three = await cluster.ConnectAsync(2);
+        Dictionary<string, RespClient> shards = new()
+        {
+            [Text(cluster.Port(0))] = one, [Text(cluster.Port(1))] = two, [Text(cluster.Port(2))] = three,
+        };
+        HashSet<RespClient> answered = [];
+        foreach ((string version, long[] least, long[] most) in instants.Where((_, i) => i % Math.Max(1, instants.Count / 40) == 0))
+        {
+            for (int key = 0; key < keys.Length; key++)
+            {
+                RespClient asked = three;
+                RespValue list;
+                for (int redirections = 0; ; redirections++)
+                {
+                    list = await asked.CallAsync("DPR.ASOF", "VERSION", version, "LRANGE", keys[key], "0", "-1");
+                    if (!list.IsError || redirections == 3) { break; }
+                    Assert.StartsWith("MOVED ", list.Text);
+                    asked = shards[list.Text.Split(':')[^1]];
+                }
+                Assert.False(list.IsError, list.Text);
+                answered.Add(asked);
+                Assert.Equal(Enumerable.Range(1, list.Items.Count).Select(n => Text(n)), list.Items.Select(i => i.Text));
+                Assert.InRange(list.Items.Count, least[key], most[key]);
+            }
+        }
+        // The same for people: at the version of the very beginning, when the third was not there.
+        (int code, string output) = await ProxyProcess.CommandAsync(["get", "--address",
+            string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{cluster.Port(2)}"), "--version", instants[0].Version, .. keys]);
+        Assert.True(code == 0, output);
+        Assert.Equal(3, answered.Count);
     }
 
     private static async Task WriteAsync(RespClient client, string[] keys, string value)

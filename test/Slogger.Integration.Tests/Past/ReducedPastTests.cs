@@ -118,6 +118,66 @@ public sealed class ReducedPastTests(ITestOutputHelper output)
         }
     }
 
+    [Fact]
+    public async Task StoppedShard_IsRestoredFromReducedFiles_AndGoesOnFromOne()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup { Options = s_options });
+        await deployment.StartAsync();
+        List<(long Version, int Value)> moments = [];
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            for (int value = 1; value <= 40; value++) { moments.Add((await WriteAsync(client, value), value)); }
+            await UntilReducedAsync(client, moments[^1].Version);
+        }
+        await deployment.Proxy.TerminateAsync();
+        long[] first = [], last = [];
+        foreach (string line in (await RestoreAsync(deployment, "--list")).Split('\n'))
+        {
+            if (!line.Contains(", closed ", StringComparison.Ordinal)) { continue; }
+            long[] range = [.. line.Split(',')[0].Split(" to ").Select(v => long.Parse(v, CultureInfo.InvariantCulture))];
+            (first, last) = ([.. first, range[0]], [.. last, range[^1]]);
+        }
+        Assert.Equal(first.Zip(last).OrderBy(r => r.First), first.Zip(last));
+        using RedisProcess fresh = await RedisProcess.StartAsync(workspace.Folder("fresh"));
+        string address = $"127.0.0.1:{Text(fresh.Port)}";
+        (long Version, string Value) kept = default;
+        foreach ((long version, int value) in Some(moments))
+        {
+            int at = Array.FindLastIndex(first, v => v <= version);
+            if (at < 0) { continue; }
+            long shown = Math.Min(last[at], version);
+            await RestoreAsync(deployment, "--version", Text(shown), "--redis", address);
+            using RespClient client = await fresh.ConnectAsync();
+            string text = (await client.DoAsync("GET", "k")).Text;
+            Assert.Equal((text, text), ((await client.DoAsync("HGET", "h", "n")).Text, (await client.DoAsync("LINDEX", "l", "-1")).Text));
+            Assert.InRange(text.Length == 0 ? 0 : int.Parse(text, CultureInfo.InvariantCulture),
+                moments.Where(m => m.Version <= shown).Select(m => m.Value).DefaultIfEmpty(0).Max(), value);
+            kept = (shown, text);
+        }
+        Assert.NotEqual("", kept.Value);
+        // What was reduced away is not taken for what is left.
+        int gap = Enumerable.Range(1, first.Length - 1).First(i => first[i] > last[i - 1] + 1);
+        (int code, string told) = await ProxyProcess.CommandAsync(
+            "restore", "--data", deployment.DataDirectory, "--version", Text(last[gap - 1] + 1), "--redis", address);
+        Assert.NotEqual(0, code);
+        Assert.Contains($"the nearest before it is {last[gap - 1]}, the next one is {first[gap]}", told);
+        await RestoreAsync(deployment, "--version", Text(kept.Version), "--keep");
+        await deployment.StartProxyAsync(new Dictionary<string, string>());
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            Assert.Equal(kept.Value, (await client.DoAsync("GET", "k")).Text);
+            await WriteAsync(client, 1000);
+        }
+    }
+
+    private static async Task<string> RestoreAsync(ProxyDeployment deployment, params string[] arguments)
+    {
+        (int code, string told) = await ProxyProcess.CommandAsync(["restore", "--data", deployment.DataDirectory, .. arguments]);
+        Assert.True(code == 0, told);
+        return told;
+    }
+
     private static IEnumerable<(long Version, int Value)> Some(List<(long Version, int Value)> moments) =>
         moments.Where((_, i) => i % Math.Max(1, moments.Count / 5) == 0);
 

@@ -2,7 +2,6 @@
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Versions;
-using Slogger.Core.WorldLines;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rollback;
@@ -43,17 +42,37 @@ public sealed class KeyHistoryTests
         return new EffectReader(new Pieces(bytes, piece), Start, Start + bytes.Length, database);
     }
 
-    private static Boundary End(long version) => new(WorldLine.First, new VersionNumber(version), 0, 0, default);
-
     private static KeyHistory Read(EffectReader reader, string key = "k", int database = 0, int count = 100, int bytes = 1 << 20)
     {
         var history = new KeyHistory(new StoreKey(database, Encoding.ASCII.GetBytes(key)), count, bytes);
-        while (reader.Next(CancellationToken.None)) { history.Note(reader, End(1)); }
+        while (reader.Next(CancellationToken.None)) { history.Note(reader); }
         return history;
     }
 
     private static string Text(KeyHistory history) =>
         string.Join(';', history.Commands.Select(c => string.Join(' ', c.Arguments.Select(a => Encoding.ASCII.GetString(a)))));
+
+    [Fact]
+    public void SeekTo_AnyOfTheCommands_ReadsThem_HoweverTheBytesCome()
+    {
+        string stream = string.Join(';', Enumerable.Range(0, 300).Select(i => $"SET k{i} {new string('x', i * 37 % 9000)}"));
+        List<(long Place, string Key)> all = [];
+        EffectReader whole = Reader(stream);
+        while (whole.Next(CancellationToken.None)) { all.Add((whole.Start, Encoding.ASCII.GetString(whole.Effect[1]))); }
+        Assert.Equal(300, all.Count);
+        var random = new Random(1);
+        foreach (int piece in (int[])[1000, 20_000, int.MaxValue])
+        {
+            EffectReader reader = Reader(stream, piece);
+            for (int i = random.Next(5); i < all.Count; i += 1 + random.Next(random.Next(2) == 0 ? 2 : 40))
+            {
+                reader.SeekTo(all[i].Place, 3);
+                Assert.True(reader.Next(CancellationToken.None));
+                Assert.Equal((all[i].Place, all[i].Key, 3), (reader.Start, Encoding.ASCII.GetString(reader.Effect[1]), reader.Database));
+            }
+            Assert.Throws<ArgumentOutOfRangeException>(() => reader.SeekTo(all[0].Place, 0));
+        }
+    }
 
     [Theory]
     [InlineData("SET k 1;SET other 2;DEL other k", "SET k 1;DEL other k")]

@@ -47,6 +47,48 @@ public sealed class TailIndexTests
         }
     }
 
+    // So large that it is ordered by key.
+    [Fact]
+    public void Find_LargeTail_GivesEveryCommandInOrder_ForFewKeysAndForMany()
+    {
+        const int Commands = 110_000, Keys = 1000;
+        var random = new Random(1);
+        using var bytes = new MemoryStream();
+        var places = new List<(int Key, long Offset)>();
+        byte[][] keys = [.. Enumerable.Range(0, Keys).Select(i => Encoding.ASCII.GetBytes($"key:{i}"))];
+        for (int i = 0; i < Commands; i++)
+        {
+            int key = random.Next(Keys);
+            places.Add((key, bytes.Length));
+            bytes.Write(Encode("SET", $"key:{key}", ""));
+        }
+        var source = new Memory(bytes.ToArray());
+        var tail = new TailIndex();
+        tail.Restart(0, 0);
+        long end = bytes.Length;
+        tail.ReadTo(source, end);
+        foreach (long cut in (long[])[places[80_000].Offset, places[65_536].Offset, places[40_000].Offset])
+        {
+            foreach (int count in (int[])[1, 2, 50, 700])
+            {
+                HashSet<int> some = [.. Enumerable.Range(0, count).Select(_ => random.Next(Keys))];
+                HashSet<uint> hashes = [.. some.Select(k => (uint)(StoreKey.HashOf(0, keys[k]) >> 32))];
+                (long from, long to) = (places[random.Next(20_000)].Offset, places[random.Next(20_000, Commands)].Offset);
+                List<(long Offset, int Database)> found = [];
+                Assert.True(tail.Find(hashes, from, to, int.MaxValue, found));
+                Assert.Equal(places.Where(p => some.Contains(p.Key) && p.Offset >= from && p.Offset < to).Select(p => p.Offset),
+                    found.Select(f => f.Offset));
+                int most = found.Count - 1;
+                found.Clear();
+                Assert.False(tail.Find(hashes, from, to, most, found));
+                Assert.Equal(most, found.Count);
+            }
+            tail.CutAt(cut, 0);
+            Assert.Equal(cut, tail.Position);
+            tail.ReadTo(source, end);
+        }
+    }
+
     [Fact]
     public void NotConfined_CommandThatNamesNoKeys_IsNamedWithinItsPlace()
     {

@@ -1,7 +1,9 @@
 // The same over gRPC: real connections, cut in the middle and let go silent, and peers that are not who they should be.
+using System.Collections.Concurrent;
 using System.Net;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
@@ -19,6 +21,7 @@ public sealed class GrpcShippingTests : ShippingHarness
 {
     private const string Secret = "between-two-sites";
     private static readonly ShipTerms s_terms = new("c", TimeSpan.FromSeconds(5));
+    private readonly ConcurrentQueue<VersionGrid> _grids = new();
     private SiteEpoch? _ruling;
 
     [Theory]
@@ -101,6 +104,22 @@ public sealed class GrpcShippingTests : ShippingHarness
     }
 
     [Fact]
+    public async Task Grid_IsToldWithTheFirstRequest_AndWhenItHasChanged()
+    {
+        await StartReceiverAsync();
+        await using GrpcServer server = await ServeAsync();
+        VersionGrid first = new(new(1), 1_000_000, 5000), second = VersionGrid.OfHistory([first.Stretches[0], new(new(9), 2_000_000, 500)]);
+        VersionGrid told = first;
+        using GrpcShipConnector way = Connector(server.EndPoint.Port);
+        way.Grid = () => Volatile.Read(ref told);
+        await using ShardShipper shipper = NewShipper(way);
+        await UntilAsync(() => !_grids.IsEmpty);
+        Volatile.Write(ref told, second);
+        await UntilAsync(() => _grids.Count > 1);
+        Assert.Equal([first.Stretches, second.Stretches], _grids.Select(g => g.Stretches));
+    }
+
+    [Fact]
     public async Task Message_ThatContradictsItself_IsAnError()
     {
         await StartReceiverAsync();
@@ -170,7 +189,7 @@ public sealed class GrpcShippingTests : ShippingHarness
     private async Task<GrpcServer> ServeAsync(int port = 0)
     {
         var server = new GrpcServer(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
-        new ShippingService(stream => stream.Number == 0 ? Receiver : null, s_terms, () => _ruling).AddTo(server);
+        new ShippingService(stream => stream.Number == 0 ? Receiver : null, s_terms, () => _ruling, onGrid: _grids.Enqueue).AddTo(server);
         await server.StartAsync();
         return server;
     }

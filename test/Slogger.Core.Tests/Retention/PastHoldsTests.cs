@@ -1,6 +1,6 @@
-using Slogger.Proxy.Past;
+using Slogger.Core.Retention;
 
-namespace Slogger.Proxy.Tests.Past;
+namespace Slogger.Core.Tests.Retention;
 
 public sealed class PastHoldsTests
 {

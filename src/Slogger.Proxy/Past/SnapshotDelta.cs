@@ -1,0 +1,115 @@
+// What differs between two instants of a shard, as files: the keys that have another value at the one than at the other, and those that are
+// not there any more. So a snapshot can rest on an earlier one; or on a later one, if it goes back.
+//
+// On top of what the other snapshot says, the files say this of each key that is there at the instant: its value, exactly; and of each that
+// is not: nothing, or something that had expired by then. Keys that have expired, and that Redis had not deleted, are in an RDB file of
+// all keys: they count as not there, and whoever loads it looks at the time. Going back, one of them may be alive again, so each key that
+// was named, and is not there, is removed.
+using System.Buffers.Binary;
+using System.Globalization;
+using System.Security.Cryptography;
+using System.Text;
+using Slogger.Core.WorldLines;
+using Slogger.Log.Files;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Past;
+using Slogger.Redis.Rdb;
+using Slogger.Redis.Rollback;
+
+namespace Slogger.Proxy.Past;
+
+/// <summary>Writes the files. One caller at a time.</summary>
+/// <param name="past">The shard's past.</param>
+/// <param name="since">The instant of the other snapshot.</param>
+/// <param name="to">The instant.</param>
+internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to)
+{
+    private const int RemovedAtOnce = 1 << 20;
+
+    private static readonly byte[] s_delete = "DEL"u8.ToArray(), s_select = "SELECT"u8.ToArray();
+
+    private long _looked, _all;
+    private int _database;
+
+    /// <summary>How many keys have another value; and how many are not there any more.</summary>
+    public long Keys { get; private set; }
+
+    /// <inheritdoc cref="Keys"/>
+    public long Removed { get; private set; }
+
+    /// <summary>How often a key has been looked at, and how often that is to be done in all. Any thread.</summary>
+    public (long Done, long All) Progress => (Volatile.Read(ref _looked), Volatile.Read(ref _all));
+
+    /// <summary>Writes them.</summary>
+    /// <param name="values">The values: an RDB file.</param>
+    /// <param name="removals">The other keys, as commands that delete them.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="PastException">That is not possible; the text says why.</exception>
+    /// <exception cref="IOException">They cannot be written.</exception>
+    public async Task WriteAsync(string values, string removals, CancellationToken stop)
+    {
+        bool goesBack = to.Version < since.Version;
+        IReadOnlySet<StoreKey> touched = past.TouchedKeys(goesBack ? to : since, goesBack ? since : to, stop, isOfAll: true);
+        Volatile.Write(ref _all, 2L * touched.Count);
+        Dictionary<StoreKey, UInt128> before = [];
+        await foreach (IReadOnlyList<DumpedKey> some in past.DumpAllAsync(since.Version, touched, stop).ConfigureAwait(false))
+        {
+            foreach (DumpedKey key in some.Where(k => k.Value is not null)) { before.Add(key.Key, HashOf(key)); }
+            Volatile.Write(ref _looked, _looked + some.Count);
+        }
+        using FileStream ofValues = PrivateFile.Open(values, FileMode.Create), ofRemovals = PrivateFile.Open(removals, FileMode.Create);
+        var writer = new RdbWriter(ofValues);
+        var batch = new RedisBatch();
+        await foreach (IReadOnlyList<DumpedKey> some in past.DumpAllAsync(to.Version, touched, stop).ConfigureAwait(false))
+        {
+            foreach (DumpedKey key in some)
+            {
+                bool wasThere = before.TryGetValue(key.Key, out UInt128 known);
+                if (key.Value is null)
+                {
+                    if (wasThere || goesBack) { Remove(batch, key.Key); }
+                }
+                else if (!wasThere || known != HashOf(key))
+                {
+                    writer.Add(key.Key.Database, key.Key.Name, key.IsString, key.Value, key.ExpiresAtMs);
+                }
+            }
+            if (batch.Bytes >= RemovedAtOnce) { Write(batch, ofRemovals); }
+            Volatile.Write(ref _looked, _looked + some.Count);
+        }
+        writer.End();
+        Keys = writer.Keys;
+        Write(batch, ofRemovals);
+        ofRemovals.Flush(flushToDisk: true);
+    }
+
+    private void Remove(RedisBatch batch, StoreKey key)
+    {
+        if (key.Database != _database)
+        {
+            _database = key.Database;
+            batch.Add(s_select, Encoding.ASCII.GetBytes(key.Database.ToString(CultureInfo.InvariantCulture)));
+        }
+        batch.Add(s_delete, key.Name);
+        Removed++;
+    }
+
+    private static void Write(RedisBatch batch, FileStream file)
+    {
+        file.Write(batch.Written.Span);
+        batch.Clear();
+    }
+
+    // Of value and expiry. Two forms of the same value (sets have no order) are two values here: one more key is written.
+    private static UInt128 HashOf(DumpedKey key)
+    {
+        using var hash = IncrementalHash.CreateHash(HashAlgorithmName.SHA256);
+        Span<byte> head = stackalloc byte[9], sum = stackalloc byte[SHA256.HashSizeInBytes];
+        head[0] = key.IsString ? (byte)1 : (byte)0;
+        BinaryPrimitives.WriteInt64LittleEndian(head[1..], key.ExpiresAtMs);
+        hash.AppendData(head);
+        hash.AppendData(key.Value!);
+        hash.GetHashAndReset(sum);
+        return BinaryPrimitives.ReadUInt128LittleEndian(sum);
+    }
+}
