@@ -37,8 +37,8 @@ internal static class PastAnswer
     {
         LogHistoryChangedException => "the history has just changed, by a recovery or since it was trimmed: try again",
         OperationCanceledException or ObjectDisposedException => "the shard is about to end",
-        PastException or MetadataException or RedisException or LogException or IOException or UnauthorizedAccessException or ArgumentOutOfRangeException =>
-            failure.Message,
+        PastException or MetadataException or RedisException or LogException or IOException or UnauthorizedAccessException
+            or ArgumentOutOfRangeException => failure.Message,
         _ => null,
     };
 

@@ -83,6 +83,9 @@ internal sealed class ShardPast : IPastReads
     /// <summary>The world-line of a version.</summary>
     public required Func<VersionNumber, WorldLine> LineOf { get; init; }
 
+    /// <summary>Whether what a recovery took back is in the log. Default: yes.</summary>
+    public bool HasLost { get; init; } = true;
+
     /// <summary>The offset from which snapshots, and what rolls, need the log; <see cref="long.MaxValue"/>: there is none.</summary>
     public long HeldFrom => Math.Min(_snapshots.HeldFrom, _roll.HeldFrom);
 
@@ -180,6 +183,7 @@ internal sealed class ShardPast : IPastReads
     /// <inheritdoc />
     public Task<byte[]> LostAsync(PastLost asked) => PastAnswer.OfAsync(async () =>
     {
+        if (!HasLost) { throw new PastException("what a recovery took back is not kept of an embedded store", PastProblem.NotKept); }
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {

@@ -57,6 +57,7 @@ internal sealed class FasterPast : ICheckpointSource
     private readonly EmbeddedHistory _history;
     private readonly Checkpointer _checkpointer;
     private readonly PastInstants _instants;
+    private readonly KeyIndexes _keyIndexes;
     private readonly PastReducer? _reducer;
     private readonly ShardPast _reads;
     private readonly SemaphoreSlim _work = new(0, 1);
@@ -78,14 +79,15 @@ internal sealed class FasterPast : ICheckpointSource
         {
             Committed = () => Committed,
             Grid = () => shard.Seat.Grid,
+            Follows = () => false,
             NowUs = () => shard.Now().Microseconds,
             Owners = new(options.Shard, () => shard.Moves.Watch, () => shard.Seat.Partitions),
-            Follows = () => false,
         };
+        _keyIndexes = new(log, report, _name);
         // It has no users: whoever reaches it may read it.
-        _reads = new(options, log, checkpoints, _instants, keys: null)
+        _reads = new(options, log, checkpoints, _instants, _keyIndexes)
         {
-            Live = () => null, Reset = new NoReset(), LineOf = shard.Recovery.LineOf,
+            Live = () => null, Reset = new NoReset(), LineOf = shard.Recovery.LineOf, HasLost = false,
         };
         _checkpointer = new(options, report, log, new Lock(), checkpoints, this)
         {
@@ -177,6 +179,7 @@ internal sealed class FasterPast : ICheckpointSource
         _checkpointer.CarryForward();
         _instants.Keep();
         _reads.Keep();
+        _keyIndexes.Keep();
         try
         {
             if (_taking.IsCompleted) { _reducer?.Keep(_checkpointer.KeepDetail); }
@@ -211,6 +214,7 @@ internal sealed class FasterPast : ICheckpointSource
         await _following.ConfigureAwait(false);
         await _taking.ConfigureAwait(false);
         await _reads.EndAsync().ConfigureAwait(false);
+        _keyIndexes.Dispose();
         _reducer?.Dispose();
         _log.Dispose();
     }
