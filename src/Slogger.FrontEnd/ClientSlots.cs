@@ -72,6 +72,7 @@ internal sealed class ClientSlots(FrontEndLoop loop, Client client)
     /// <summary>Whether these keys are all of one slot.</summary>
     public bool AreOfOneSlot(IReadOnlyList<byte[]> keys)
     {
+        if (keys.Count == 0) { return true; }
         Partitioning partitions = loop.Slots!.Partitions;
         return keys.All(k => partitions.Of(k) == partitions.Of(keys[0]));
     }

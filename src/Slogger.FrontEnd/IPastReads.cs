@@ -25,10 +25,11 @@ internal readonly record struct Instant(InstantBy By, long Number);
 /// <param name="Database">The database that is selected.</param>
 /// <param name="Protocol">Of the reply: 2 or 3.</param>
 /// <param name="Words">The command.</param>
-/// <param name="Keys">Its keys; null: it may read any.</param>
+/// <param name="Keys">The keys that it names.</param>
+/// <param name="IsOfAnyKey">Whether it may read others, too.</param>
 /// <param name="IsScript">Whether it is a script.</param>
 internal sealed record PastRead(Instant At, string User, int Database, int Protocol, IReadOnlyList<byte[]> Words,
-    IReadOnlyList<byte[]>? Keys, bool IsScript);
+    IReadOnlyList<byte[]> Keys, bool IsOfAnyKey, bool IsScript);
 
 /// <summary>A question for the history of a key: what named it in some versions.</summary>
 /// <param name="Key">The key.</param>
@@ -115,14 +116,20 @@ internal interface IPastReset
     Task<byte[]> EndAsync(string name);
 }
 
+/// <summary>The snapshot that another one rests on.</summary>
+/// <param name="Since">Its version.</param>
+/// <param name="Behind">The lowest version of a snapshot that it rests on in turn, or its own: what was named behind that is looked
+/// at.</param>
+internal readonly record struct SnapshotRest(long Since, long Behind);
+
 /// <summary>Makes snapshots of a shard's past. Each answer is a reply, or an error. Any thread.</summary>
 internal interface IPastSnapshots
 {
     /// <summary>Begins one: its name, world-line, version, and its end in microseconds since the Unix epoch.</summary>
     /// <param name="at">The instant.</param>
-    /// <param name="since">The version of the snapshot that it is to rest on: it has what differs from that; null: it has all.</param>
+    /// <param name="rests">On which snapshot it is to rest: it has what differs from that; null: it has all.</param>
     /// <param name="user">Who asks: a user of the store's.</param>
-    Task<byte[]> BeginAsync(Instant at, long? since, string user);
+    Task<byte[]> BeginAsync(Instant at, SnapshotRest? rests, string user);
 
     /// <summary>How far one is: a state, what is done, and all there is to do (in bytes; of one that rests on another in keys); and of one
     /// that is ready the bytes of its file, its keys, the bytes of its removals, and how many these are.</summary>

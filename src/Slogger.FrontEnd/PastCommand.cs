@@ -57,12 +57,12 @@ internal static class PastCommand
         // Which commands the store has is known when a connection to it is.
         if (client.Route(needsDedicated: false) is null) { return false; }
         byte[][] words = [.. Enumerable.Range(FirstWord, client.ArgumentCount - FirstWord).Select(i => client.Argument(i).ToArray())];
-        if (Refusal(client, words, out KeyPlaces? places) is { } refusal) { return client.RefuseCommand(refusal); }
-        byte[][]? keys = places is { } named ? [.. Enumerable.Range(0, named.Total).Select(i => words[named[i]])] : null;
-        // Which shard had it then is for who knows the moves to say.
-        bool isPossible = keys is null || client.Loop.Slots is null || client.Slots.AreOfOneSlot(keys);
-        if (!isPossible) { return client.RefuseCommand(client.Slots.CrossSlot); }
-        var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys, Ascii.EqualsIgnoreCase(words[0], "EVAL_RO"));
+        if (Refusal(client, words, out KeyPlaces places, out bool isOfAnyKey) is { } refusal) { return client.RefuseCommand(refusal); }
+        byte[][] keys = [.. Enumerable.Range(0, places.Total).Select(i => words[places[i]])];
+        // Which shard had them then is for who knows the moves to say.
+        if (client.Loop.Slots is not null && !client.Slots.AreOfOneSlot(keys)) { return client.RefuseCommand(client.Slots.CrossSlot); }
+        var read = new PastRead(at, client.UserName, client.Db, client.Protocol, words, keys, isOfAnyKey,
+            Ascii.EqualsIgnoreCase(words[0], "EVAL_RO"));
         return Ask(client, () => past.ReadAsync(read));
     }
 
@@ -127,22 +127,21 @@ internal static class PastCommand
             : client.ArgumentIs(index, "AGO"u8) ? new(InstantBy.Ago, number) : null;
     }
 
-    // Why a command cannot be answered; else where its keys are among its words, if it reads no others.
-    private static string? Refusal(Client client, byte[][] words, out KeyPlaces? named)
+    // Why a command cannot be answered; else where its keys are among its words, and whether it may read others.
+    private static string? Refusal(Client client, byte[][] words, out KeyPlaces places, out bool isOfAnyKey)
     {
         string name = Encoding.Latin1.GetString(words[0]).ReplaceLineEndings(" ").ToUpperInvariant();
         KeyFinder finder = client.Loop.Slots?.Keys ?? client.Loop.Catalog.Keys;
         bool isFound = finder.TryFind(client.Request, CollectionsMarshal.AsSpan(client.Loop.Arguments)[FirstWord..],
-            out KeyPlaces places, out DataUse use);
+            out places, out DataUse use);
         bool Has(string option, int before) => words.Take(before).Any(w => Ascii.EqualsIgnoreCase(w, option));
-        bool areAll = isFound && places.Total > 0 && name != "FCALL_RO"
-            && !(name == "SORT_RO" && (Has("BY", words.Length) || Has("GET", words.Length)));
-        named = areAll ? places : null;
+        if (!isFound) { places = default; }
+        isOfAnyKey = places.Total == 0 || name == "FCALL_RO" || (name == "SORT_RO" && (Has("BY", words.Length) || Has("GET", words.Length)));
         return finder.Count == 0 ? "ERR SLOGGER the store has not said yet which commands it has: try again"
             : !finder.Knows(words[0]) ? $"ERR SLOGGER the store has no command '{name}'"
             : use != DataUse.Reads ? $"READONLY SLOGGER '{name}' may change data, or is not about data: the past is only read"
             : name == "EVALSHA_RO" ? $"ERR SLOGGER '{name}' runs what was loaded before: the past is read by EVAL_RO"
-            : areAll && name == "XREAD" && Has("BLOCK", before: places[0]) ? "ERR SLOGGER nothing can be waited for in the past" : null;
+            : places.Total > 0 && name == "XREAD" && Has("BLOCK", before: places[0]) ? "ERR SLOGGER nothing can be waited for in the past" : null;
     }
 
     /// <summary>Asks for an answer in the background, and replies with it.</summary>

@@ -1,6 +1,6 @@
 // DPR.SNAPSHOT: a shard's data of any instant, as an RDB file that is read in parts. See docs/reference/dpr-commands.md.
 //
-//   DPR.SNAPSHOT BEGIN VERSION version | TIME milliseconds | AGO milliseconds [SINCE version]
+//   DPR.SNAPSHOT BEGIN VERSION version | TIME milliseconds | AGO milliseconds [SINCE version [BEHIND version]]
 //   DPR.SNAPSHOT STATE name
 //   DPR.SNAPSHOT READ name offset bytes
 //   DPR.SNAPSHOT REMOVED name offset bytes
@@ -17,18 +17,21 @@ internal static class SnapshotCommand
     /// <summary>Most bytes that are read at once.</summary>
     public const int ReadBytesMax = 1 << 20;
 
-    private const string Form = $"{Name} BEGIN VERSION version | TIME milliseconds | AGO milliseconds [SINCE version], or "
+    private const string Form = $"{Name} BEGIN VERSION version | TIME milliseconds | AGO milliseconds [SINCE version [BEHIND version]], or "
         + $"{Name} STATE name, {Name} READ name offset bytes, {Name} REMOVED name offset bytes, {Name} END name";
 
     public static bool Handle(Client client, IPastSnapshots snapshots)
     {
         string name = client.ArgumentCount > 2 ? client.TextOf(2) : "";
-        long since = 0;
-        bool rests = client.ArgumentCount == 6 && client.ArgumentIs(4, "SINCE"u8) && client.ArgumentNumber(5, out since) && since >= 0;
-        if ((client.ArgumentCount == 4 || rests) && client.ArgumentIs(1, "BEGIN"u8) && PastCommand.InstantOf(client, 2) is { } at)
+        long since = 0, behind = 0;
+        bool rests = client.ArgumentCount is 6 or 8 && client.ArgumentIs(4, "SINCE"u8) && client.ArgumentNumber(5, out since);
+        if (client.ArgumentCount == 8) { rests = rests && client.ArgumentIs(6, "BEHIND"u8) && client.ArgumentNumber(7, out behind); }
+        else { behind = since; }
+        bool isForm = client.ArgumentCount == 4 || (rests && since >= 0 && behind >= 0);
+        if (isForm && client.ArgumentIs(1, "BEGIN"u8) && PastCommand.InstantOf(client, 2) is { } at)
         {
             string user = client.UserName;
-            return PastCommand.Ask(client, () => snapshots.BeginAsync(at, rests ? since : null, user));
+            return PastCommand.Ask(client, () => snapshots.BeginAsync(at, rests ? new(since, behind) : null, user));
         }
         if (client.ArgumentCount == 3 && client.ArgumentIs(1, "STATE"u8))
         {

@@ -68,8 +68,12 @@ internal static class DiffCommand
         List<LostCommand> commands = [];
         for (long from = 0; ;)
         {
-            ProxyReply reply = await past.AskAtAsync(address, "DPR.LOST", PastCluster.Text(line), "FROM", PastCluster.Text(from))
+            ProxyConnection proxy = await past.Shards.AtAsync(address).ConfigureAwait(false);
+            ProxyReply reply = await proxy.CallAsync("DPR.LOST", PastCluster.Text(line), "FROM", PastCluster.Text(from))
                 .ConfigureAwait(false);
+            // What others have is shown all the same.
+            if (reply.IsError && reply.Text.StartsWith("SLOGGER NOTKEPT", StringComparison.Ordinal)) { return new(address, null, null, []); }
+            if (reply.IsError) { throw PastCluster.Refused(reply, $"{address}: "); }
             foreach (ProxyReply item in reply.Items[3].Items)
             {
                 (long version, long timeUs) = (item.Items[0].Number, item.Items[1].Number);

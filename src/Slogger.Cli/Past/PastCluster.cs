@@ -14,7 +14,7 @@ internal sealed record PastInstant(long Version, DateTimeOffset Time);
 /// <summary>Connections to the shards of a cluster. One question at a time.</summary>
 internal sealed class PastCluster : IAsyncDisposable
 {
-    private const string Command = "DPR.ASOF", Moved = "MOVED ";
+    private const string Command = "DPR.ASOF", Moved = "MOVED ", Loading = "SLOGGER LOADING ";
 
     // What a refusal begins with, for programs.
     private static readonly string[] Codes = ["ERR SLOGGER ", "SLOGGER NOTKEPT ", "SLOGGER NOTCLOSED "];
@@ -69,12 +69,12 @@ internal sealed class PastCluster : IAsyncDisposable
     /// <exception cref="ProxyUnreachableException">It could not be asked, or has refused.</exception>
     public async Task<ProxyReply> AskAsync(params byte[][] words)
     {
-        ProxyReply reply = await _current.CallAsync(words).ConfigureAwait(false);
+        ProxyReply reply = await CallAsync(words).ConfigureAwait(false);
         if (reply.IsError && reply.Text.StartsWith(Moved, StringComparison.Ordinal))
         {
             CurrentAddress = reply.Text.Split(' ')[^1];
             _current = await Shards.AtAsync(CurrentAddress).ConfigureAwait(false);
-            reply = await _current.CallAsync(words).ConfigureAwait(false);
+            reply = await CallAsync(words).ConfigureAwait(false);
         }
         return reply.IsError ? throw Refused(reply) : reply;
     }
@@ -103,6 +103,15 @@ internal sealed class PastCluster : IAsyncDisposable
     {
         ProxyReply reply = await AskAtAsync(address, [Command, .. instant]).ConfigureAwait(false);
         return new(reply.Items[1].Number, TimeOf(reply.Items[2].Number));
+    }
+
+    // Until all data is there, if it has to be loaded. Each answer takes some seconds.
+    private async Task<ProxyReply> CallAsync(byte[][] words)
+    {
+        ProxyReply reply;
+        do { reply = await _current.CallAsync(words).ConfigureAwait(false); }
+        while (reply.IsError && reply.Text.StartsWith(Loading, StringComparison.Ordinal));
+        return reply;
     }
 
     private static byte[] Bytes(string word) => Encoding.UTF8.GetBytes(word);

@@ -159,10 +159,10 @@ internal sealed record LostCommand(long? Version, DateTimeOffset? Time, int Data
 
 /// <summary>What was taken back at a shard.</summary>
 /// <param name="Address">Its address.</param>
-/// <param name="Kept">The last version that was kept.</param>
+/// <param name="Kept">The last version that was kept; null: its log does not say.</param>
 /// <param name="Time">When that ended.</param>
 /// <param name="Commands">The commands, in order.</param>
-internal sealed record LostShard(string Address, long Kept, DateTimeOffset Time, IReadOnlyList<LostCommand> Commands);
+internal sealed record LostShard(string Address, long? Kept, DateTimeOffset? Time, IReadOnlyList<LostCommand> Commands);
 
 /// <summary>What a recovery took back.</summary>
 /// <param name="WorldLine">The world-line that began with it.</param>
@@ -175,8 +175,10 @@ internal sealed record LostReport(long WorldLine, IReadOnlyList<LostShard> Shard
     {
         foreach (LostShard shard in Shards)
         {
-            host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"# {shard.Address}: world-line {WorldLine} began behind "
-                + $"{PastText.Of(new PastInstant(shard.Kept, shard.Time))}"));
+            host.Output.WriteLine(shard is { Kept: { } kept, Time: { } keptAt }
+                ? string.Create(CultureInfo.InvariantCulture,
+                    $"# {shard.Address}: world-line {WorldLine} began behind {PastText.Of(new PastInstant(kept, keptAt))}")
+                : $"# {shard.Address}: not kept here (that part of the log was deleted since, or the shard came later)");
             if (shard.Commands.Count > 0) { host.Output.WriteLine("# time, version, database, command"); }
             foreach (LostCommand lost in shard.Commands)
             {

@@ -107,10 +107,8 @@ internal static class RetentionCommand
         }
         DateTimeOffset? Time(string name) => Number(name) is not 0 and var ms ? DateTimeOffset.FromUnixTimeMilliseconds(ms) : null;
         TimeSpan? Seconds(string name) => Number(name) is not 0 and var seconds ? TimeSpan.FromSeconds(seconds) : null;
-        // Without --retention-detail all of the past is kept so.
-        string detail = Number("retention_detail_s") > 0 ? "past_detail_from" : "past_from";
         return new(Number("shard"), address, Number("past_from_version"), Time("past_from_unix_ms"), Seconds("retention_s"),
-            Number("retention_short") == 1, Number("log_bytes"), Number($"{detail}_version"), Time($"{detail}_unix_ms"),
+            Number("retention_short") == 1, Number("log_bytes"), Number("past_detail_from_version"), Time("past_detail_from_unix_ms"),
             Seconds("retention_detail_s"), Number("retention_step_ms") is not 0 and var step ? TimeSpan.FromMilliseconds(step) : null);
     }
 }

@@ -29,7 +29,8 @@ internal sealed class SnapshotChain
     /// <exception cref="IOException">One is missing, or is another; the text says what to do.</exception>
     public static SnapshotChain Read(string directory)
     {
-        List<SnapshotLayer> layers = [new(Path.GetFullPath(directory), SnapshotManifest.Read(directory))];
+        List<SnapshotLayer> layers = [new(Path.TrimEndingDirectorySeparator(Path.GetFullPath(directory)),
+            SnapshotManifest.Read(directory))];
         // No ring: a checksum cannot be of what holds it.
         while (layers[^1] is { Manifest.Previous: { } previous } above) { layers.Add(Below(above.Directory, previous)); }
         return new(layers);
@@ -84,7 +85,8 @@ internal sealed class SnapshotChain
 
     private static SnapshotLayer Below(string above, SnapshotPrevious previous)
     {
-        string name = Path.GetFileName(previous.Directory), beside = Path.Combine(Path.GetDirectoryName(above) ?? above, name);
+        string name = Path.GetFileName(Path.TrimEndingDirectorySeparator(previous.Directory));
+        string beside = Path.Combine(Path.GetDirectoryName(above) ?? above, name);
         string? other = null;
         foreach (string directory in ((string[])[previous.Directory, beside]).Distinct())
         {

@@ -50,7 +50,7 @@ internal static class SnapshotCommand
         bool asJson = texts.Values.ContainsKey(Report.Option);
         try
         {
-            SnapshotLayer? previous = from is null ? null : SnapshotChain.Read(from).Layers[0];
+            SnapshotChain? previous = from is null ? null : SnapshotChain.Read(from);
             await using PastCluster past = await PastCluster.OpenAsync(access).ConfigureAwait(false);
             PastInstant at = await past.FindAsync(instant!).ConfigureAwait(false);
             SnapshotManifest made = await TakeAsync(past.Shards, at, to!, previous, parallel, Report.Progress(host, asJson))
@@ -68,9 +68,16 @@ internal static class SnapshotCommand
         }
     }
 
-    private static async Task<SnapshotManifest> TakeAsync(ClusterConnections cluster, PastInstant at, string to, SnapshotLayer? previous,
+    private static async Task<SnapshotManifest> TakeAsync(ClusterConnections cluster, PastInstant at, string to, SnapshotChain? chain,
         int parallel, TextWriter progress)
     {
+        SnapshotLayer? previous = chain?.Layers[0];
+        string[] rests = previous is null ? [] : ["SINCE", PastCluster.Text(previous.Manifest.Version)];
+        // What was not counted below, as it had expired, may be alive again.
+        if (at.Version < previous?.Manifest.Version)
+        {
+            rests = [.. rests, "BEHIND", PastCluster.Text(chain!.Layers.Min(l => l.Manifest.Version))];
+        }
         IReadOnlyList<string> addresses = await cluster.AddressesAsync().ConfigureAwait(false);
         List<Part> parts = [];
         foreach (string address in addresses)
@@ -100,7 +107,7 @@ internal static class SnapshotCommand
                 }
                 try
                 {
-                    return await part.TakeAsync(at.Version, previous?.Manifest.Version, unfinished, failed.Token).ConfigureAwait(false);
+                    return await part.TakeAsync(at.Version, rests, unfinished, failed.Token).ConfigureAwait(false);
                 }
                 catch
                 {
@@ -165,6 +172,11 @@ internal static class SnapshotCommand
         {
             ProxyReply end = await proxy.CallAsync("DPR.ASOF", "VERSION", Text(known.Version)).ConfigureAwait(false);
             if (end.IsError) { throw new ProxyUnreachableException(PastCluster.Refused(end, $"{address}: ").Message, OfAll); }
+            if (end.Items[1].Number < known.Version)
+            {
+                throw new ProxyUnreachableException(
+                    $"{address}: version {known.Version} of that snapshot is not kept in detail any more", OfAll);
+            }
             return end.Items[0].Number == known.WorldLine && end.Items[1].Number == known.Version
                 && PastCluster.TimeOf(end.Items[2].Number) == known.Time;
         }
@@ -172,9 +184,9 @@ internal static class SnapshotCommand
         // What the shard has of it stays for another minute.
         public Task HoldAsync(long version) => CallAsync("DPR.ASOF", "VERSION", Text(version));
 
-        public async Task<SnapshotShard> TakeAsync(long version, long? since, string directory, CancellationToken failed)
+        public async Task<SnapshotShard> TakeAsync(long version, string[] rests, string directory, CancellationToken failed)
         {
-            string[] rests = since is { } previous ? ["SINCE", Text(previous)] : [];
+            bool isWhole = rests.Length == 0;
             ProxyReply begun = await AskAsync(["BEGIN", "VERSION", Text(version), .. rests]).ConfigureAwait(false);
             (string name, WorldLine) = (begun.Items[0].Text, begun.Items[1].Number);
             try
@@ -184,17 +196,17 @@ internal static class SnapshotCommand
                     throw new ProxyUnreachableException($"{address}: version {version} has just been undone by a recovery",
                         "take it again");
                 }
-                ProxyReply state = await ReadyAsync(name, since, failed).ConfigureAwait(false);
+                ProxyReply state = await ReadyAsync(name, isWhole, failed).ConfigureAwait(false);
                 long bytes = state.Items[3].Number;
                 string own = string.Create(CultureInfo.InvariantCulture, $"shard-{shard}");
-                string file = own + (since is null ? ".rdb" : ".delta.rdb"), path = Path.Combine(directory, file);
+                string file = own + (isWhole ? ".rdb" : ".delta.rdb"), path = Path.Combine(directory, file);
                 await FetchAsync("READ", name, path, bytes, failed).ConfigureAwait(false);
                 if (RdbFile.Verify(path) != RdbIntegrity.Good)
                 {
                     throw new IOException($"the file of shard {shard} has not come whole: its checksum does not fit");
                 }
                 SnapshotRemovals? removed = null;
-                if (since is not null)
+                if (!isWhole)
                 {
                     removed = new(own + ".removed", state.Items[5].Number, state.Items[6].Number, "");
                     string removals = Path.Combine(directory, removed.File);
@@ -210,7 +222,7 @@ internal static class SnapshotCommand
             }
         }
 
-        private async Task<ProxyReply> ReadyAsync(string name, long? since, CancellationToken failed)
+        private async Task<ProxyReply> ReadyAsync(string name, bool isWhole, CancellationToken failed)
         {
             for (long toldAt = Environment.TickCount64; ; await Task.Delay(Pause, failed).ConfigureAwait(false))
             {
@@ -218,7 +230,7 @@ internal static class SnapshotCommand
                 if (state.Items[0].Text == "ready") { return state; }
                 if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
                 toldAt = Environment.TickCount64;
-                Tell(since is null
+                Tell(isWhole
                     ? $"{state.Items[0].Text}, {ConsoleText.Bytes(state.Items[1].Number)} of {ConsoleText.Bytes(state.Items[2].Number)}"
                     : $"{state.Items[0].Text}, {state.Items[1].Number} of {state.Items[2].Number} keys");
             }

@@ -116,7 +116,7 @@ internal sealed class WholeSearch(PastCluster past, FindCondition condition, Tex
         {
             ProxyConnection proxy = await past.Shards.AtAsync(address).ConfigureAwait(false);
             IReadOnlyList<KeyValuePair<string, string>> facts = await StatusClient.AskAsync(proxy, address).ConfigureAwait(false);
-            string kept = facts.FirstOrDefault(f => f.Key == "past_from_version").Value ?? "0";
+            string kept = facts.FirstOrDefault(f => f.Key == "past_detail_from_version").Value ?? "0";
             first = Math.Max(first, long.Parse(kept, CultureInfo.InvariantCulture));
         }
         return first;

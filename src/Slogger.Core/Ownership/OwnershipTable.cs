@@ -122,13 +122,10 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
     /// also in a version above the landing of a move that lands later: what the new owner serves then is in later versions.</remarks>
     public SlotMap MapAt(VersionNumber version)
     {
-        SlotMap map = Map;
-        foreach (SlotMove move in Moves)
-            if (move.State == MoveState.Landed && version < move.Landed) map = map.Move(move.Slots, move.From);
         // Each move of a slot begins when the one before is finished.
-        for (int i = Past.Length - 1; i >= 0 && version < Settled; i--)
-            if (version < Past[i].Landed) map = map.Move(Past[i].Slots, Past[i].From);
-        return map;
+        var later = Moves.Where(m => m.State == MoveState.Landed && version < m.Landed).Select(m => (m.Slots, m.From))
+            .Concat(Past.Reverse().Where(m => version < m.Landed).Select(m => (m.Slots, m.From))).ToList();
+        return later.Count == 0 ? Map : Map.Move(later);
     }
 
     /// <summary>Plans a move. All of its slots have to have the same owner, and none may be part of an unfinished move.</summary>

@@ -129,14 +129,22 @@ public sealed class SlotMap
 
     /// <summary>The map with other owners for some slots.</summary>
     /// <exception cref="ArgumentException">A range is not one of slots.</exception>
-    public SlotMap Move(ImmutableArray<SlotRange> slots, ShardId to)
+    public SlotMap Move(ImmutableArray<SlotRange> slots, ShardId to) => Move([(slots, to)]);
+
+    /// <summary>The map after some such changes, one after the other.</summary>
+    /// <exception cref="ArgumentException">A range is not one of slots.</exception>
+    public SlotMap Move(IEnumerable<(ImmutableArray<SlotRange> Slots, ShardId To)> changes)
     {
+        ArgumentNullException.ThrowIfNull(changes);
         ShardId[] owners = (ShardId[])_owners.Clone();
-        foreach (SlotRange range in slots)
+        foreach ((ImmutableArray<SlotRange> slots, ShardId to) in changes)
         {
-            if (!range.IsValid || range.Last.Number >= owners.Length)
-                throw new ArgumentException($"{range.First} to {range.Last} is no range of slots.", nameof(slots));
-            Array.Fill(owners, to, range.First.Number, range.Count);
+            foreach (SlotRange range in slots)
+            {
+                if (!range.IsValid || range.Last.Number >= owners.Length)
+                    throw new ArgumentException($"{range.First} to {range.Last} is no range of slots.", nameof(changes));
+                Array.Fill(owners, to, range.First.Number, range.Count);
+            }
         }
 
         return new(owners);

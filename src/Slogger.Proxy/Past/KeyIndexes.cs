@@ -20,8 +20,11 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
     // What the disk refused may be taken later.
     private const long FailurePauseMs = 60_000, LookPauseMs = 500;
 
+    private static readonly HashSet<long> s_none = [];
+
     private readonly Lock _gate = new();
-    private readonly HashSet<long> _done = [];      // or not to be done
+    private readonly HashSet<long> _done = [];
+    private readonly HashSet<long> _refused = [];   // cannot be done
     private readonly CancellationTokenSource _ending = new();
     private Thread? _thread;
     private long _notBeforeMs;
@@ -31,7 +34,7 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
     {
         if (_thread is { IsAlive: true } || Environment.TickCount64 < Volatile.Read(ref _notBeforeMs)) { return; }
         Volatile.Write(ref _notBeforeMs, Environment.TickCount64 + LookPauseMs);
-        if (Missing() is null) { return; }
+        if (Missing(s_none) is null) { return; }
         _thread = new Thread(Work) { Name = "key indexes", IsBackground = true, Priority = ThreadPriority.Lowest };
         _thread.Start();
     }
@@ -86,7 +89,7 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
         return null;
     }
 
-    private SealedSegment? Missing()
+    private SealedSegment? Missing(IReadOnlySet<long> later)
     {
         IReadOnlyList<SealedSegment> all = log.SealedSegments;
         lock (_gate)
@@ -94,7 +97,8 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
             // The newest are asked for most.
             foreach (SealedSegment segment in all.Reverse())
             {
-                if (segment.Before is not null && !_done.Contains(segment.Sequence)) { return segment; }
+                bool isDue = segment.Before is not null && !_done.Contains(segment.Sequence) && !_refused.Contains(segment.Sequence);
+                if (isDue && !later.Contains(segment.Sequence)) { return segment; }
             }
         }
         return null;
@@ -104,11 +108,12 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
     {
         Niceness.PutThreadBehind();
         var maker = new KeyIndexMaker();
-        while (!_ending.IsCancellationRequested && Missing() is { } segment)
+        HashSet<long> later = [];
+        while (!_ending.IsCancellationRequested && Missing(later) is { } segment)
         {
             try
             {
-                if (!Make(maker, segment)) { return; }
+                if (!Make(maker, segment)) { later.Add(segment.Sequence); }
             }
             catch (Exception e) when (e is OperationCanceledException or LogHistoryChangedException or ArgumentOutOfRangeException)
             {
@@ -117,7 +122,7 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
             }
             catch (Exception e) when (e is LogCorruptException or PastException or RedisException)
             {
-                lock (_gate) { _done.Add(segment.Sequence); }
+                lock (_gate) { _refused.Add(segment.Sequence); }
                 report.Warn($"{shard}: of segment {segment.Sequence} of the log there is no index of keys, so that it is read whole where "
                     + $"the past is looked at: {e.Message}");
             }

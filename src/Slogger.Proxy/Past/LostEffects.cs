@@ -40,7 +40,7 @@ internal static class LostEffects
                 break;
             }
             while (isClosed && ends.Current.Offset < reader.End) { isClosed = ends.MoveNext(); }
-            Append(commands, reader, isClosed ? ends.Current.Version : VersionNumber.Zero, timeUs);
+            Append(commands, reader, isClosed ? ends.Current : null);
             count++;
         }
         List<byte> reply = [];
@@ -53,11 +53,11 @@ internal static class LostEffects
     }
 
     // The version is 0, and its time, if it was not closed any more.
-    private static void Append(List<byte> reply, EffectReader reader, VersionNumber version, Func<VersionNumber, long> timeUs)
+    private static void Append(List<byte> reply, EffectReader reader, Boundary? end)
     {
         RespText.AppendHeader(reply, '*', 4);
-        RespText.AppendHeader(reply, ':', version.Number);
-        RespText.AppendHeader(reply, ':', version == VersionNumber.Zero ? 0 : timeUs(version));
+        RespText.AppendHeader(reply, ':', end?.Version.Number ?? 0);
+        RespText.AppendHeader(reply, ':', end?.Time.Microseconds ?? 0);
         RespText.AppendHeader(reply, ':', reader.Database);
         RespText.AppendHeader(reply, '*', reader.Effect.Count);
         for (int i = 0; i < reader.Effect.Count; i++) { RespText.AppendBulk(reply, reader.Effect[i]); }

@@ -87,10 +87,10 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         yield return ("past_from_unix_ms", reach is null ? 0 : TimeUsOf(shown) / 1000);
         yield return ("retention_s", (long)options.Retention.TotalSeconds);
         yield return ("retention_short", Promised is { } promised && reach?.From > promised && reach is { IsWhole: false } ? 1 : 0);
-        if (options.RetentionDetail == TimeSpan.Zero) { yield break; }
         VersionNumber detail = reach is { } detailed ? VersionNumber.Max(detailed.Detail, Settled) : VersionNumber.Zero;
         yield return ("past_detail_from_version", detail.Number);
         yield return ("past_detail_from_unix_ms", reach is null ? 0 : TimeUsOf(detail) / 1000);
+        if (options.RetentionDetail == TimeSpan.Zero) { yield break; }
         yield return ("retention_detail_s", (long)options.RetentionDetail.TotalSeconds);
         yield return ("retention_step_ms", (long)options.RetentionStep.TotalMilliseconds);
     }
@@ -100,7 +100,12 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public async Task<VersionNumber> CommittedAsync(Instant at, CancellationToken stop)
     {
         bool isNow = at is { By: InstantBy.Ago, Number: 0 };
-        if (isNow && Follows()) { return Committed().Version; }
+        if (isNow && Follows())
+        {
+            VersionNumber newest = Committed().Version;
+            await Owners.LookAsync(follows: true, stop).ConfigureAwait(false);
+            return newest;
+        }
         long nowUs = NowUs();
         VersionNumber wanted = at.By switch
         {
@@ -123,6 +128,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             }
             await Task.Delay(CommitPause, stop).ConfigureAwait(false);
         }
+        await Owners.LookAsync(Follows(), stop).ConfigureAwait(false);
         return committed.Value;
     }
 
@@ -140,7 +146,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         return point;
     }
 
-    /// <summary>As <see cref="Hold"/>, and no state of an earlier version.</summary>
+    /// <summary>As <see cref="Hold"/>, and no state of an earlier version, unless that was the last one closed by itself.</summary>
     /// <exception cref="PastException">It is not kept.</exception>
     /// <exception cref="LogException">It cannot be read.</exception>
     public PastPoint HoldExactly(VersionNumber version)
@@ -194,7 +200,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     private VersionNumber KnownFrom => Owners.Table?.KnownFrom ?? VersionNumber.Zero;
 
-    private void RequireKnown(VersionNumber version)
+    /// <summary>Sees to it that it is known which shard had which key at the end of a version.</summary>
+    /// <exception cref="PastException">It is not.</exception>
+    public void RequireKnown(VersionNumber version)
     {
         if (PastInstant.IsSettled(version, KnownFrom)) { return; }
         throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept: slots have moved since, and which "

@@ -3,6 +3,7 @@ using System.Globalization;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
+using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Past;
@@ -19,30 +20,33 @@ internal sealed class PastOwners(ShardId shard, Func<SlotWatch?> watch, Func<Par
     /// <summary>As last seen; null: a shard alone has all keys.</summary>
     public OwnershipTable? Table => watch()?.Table;
 
-    /// <summary>Whether this shard had any slot at the end of a version, which is committed.</summary>
-    public async Task<bool> HadAnyAsync(VersionNumber version, CancellationToken stop) =>
-        await NowAsync(stop).ConfigureAwait(false) is not { } table || table.MapAt(version).Rows.Any(r => r.Shard == shard);
+    /// <summary>Looks at the owners again, if they may have changed unseen: after a version is committed, and before it is asked who had
+    /// what in it. A shard takes part in a move only when it has seen it, so only with moves that it knows of something may have changed;
+    /// whoever follows it may have seen nothing.</summary>
+    /// <param name="follows">Whether this store follows.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="MetadataException">It cannot be looked.</exception>
+    public async Task LookAsync(bool follows, CancellationToken stop)
+    {
+        if (watch() is { } known && (follows || !known.Table.Moves.IsEmpty)) { await known.LookAsync(stop).ConfigureAwait(false); }
+    }
+
+    /// <summary>Whether this shard had any slot at the end of a version.</summary>
+    public bool HadAny(VersionNumber version) => Table is not { } table || table.MapAt(version).Rows.Any(r => r.Shard == shard);
 
     /// <summary>Whether this shard has the slot of a key now.</summary>
     public bool Has(byte[] key) => Table is not { } table || table.Map.Owner(partitions().Of(key)) == shard;
 
-    /// <summary>Where to ask for a key as it was at the end of a version, which is committed: a redirection. Null: here.</summary>
+    /// <summary>Where to ask for a key as it was at the end of a version: a redirection. Null: here.</summary>
     /// <exception cref="PastException">The shard that had it has left.</exception>
-    public async Task<string?> ElsewhereAsync(byte[] key, VersionNumber version, CancellationToken stop)
+    public string? Elsewhere(byte[] key, VersionNumber version)
     {
-        if (await NowAsync(stop).ConfigureAwait(false) is not { } table) { return null; }
+        if (Table is not { } table) { return null; }
         HashSlot slot = partitions().Of(key);
         ShardId owner = table.MapAt(version).Owner(slot);
         if (owner == shard) { return null; }
         ListenAddress at = watch()!.AddressOf(owner) ?? throw new PastException(
             $"version {version} is not kept: shard {owner} had slot {slot.Number} then, and has left since", PastProblem.NotKept);
         return string.Create(CultureInfo.InvariantCulture, $"MOVED {slot.Number} {at.Host}:{at.Port}");
-    }
-
-    // A shard takes part in a move only when it has seen it: so only with moves that it knows of something may have changed since.
-    private async Task<OwnershipTable?> NowAsync(CancellationToken stop)
-    {
-        if (watch() is { Table.Moves.IsEmpty: false } moving) { await moving.LookAsync(stop).ConfigureAwait(false); }
-        return Table;
     }
 }

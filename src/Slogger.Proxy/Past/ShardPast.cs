@@ -102,7 +102,8 @@ internal sealed class ShardPast : IPastReads
     public Task<byte[]> FindAsync(Instant at) => PastAnswer.OfAsync(async () =>
     {
         VersionNumber version = await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false);
-        if (!await _instants.Owners.HadAnyAsync(version, _ending.Token).ConfigureAwait(false))
+        _instants.RequireKnown(version);
+        if (!_instants.Owners.HadAny(version))
         {
             // It has nothing to show of it, whatever others have.
             return RespText.Integers(LineOf(version).Number, version.Number, _instants.TimeUsOf(version));
@@ -116,30 +117,27 @@ internal sealed class ShardPast : IPastReads
     {
         if (_server is null) { throw PastAnswer.NoServer(); }
         VersionNumber version = await _instants.CommittedAsync(read.At, _ending.Token).ConfigureAwait(false);
-        if (read.Keys is [var key, ..]
-            && await _instants.Owners.ElsewhereAsync(key, version, _ending.Token).ConfigureAwait(false) is { } elsewhere)
-        {
-            return PastAnswer.Error(elsewhere);
-        }
+        _instants.RequireKnown(version);
+        byte[]? key = read.Keys.FirstOrDefault();
+        if (key is not null && _instants.Owners.Elsewhere(key, version) is { } elsewhere) { return PastAnswer.Error(elsewhere); }
         // A time is that of the last version at or before it that is kept.
         if (read.At.By != InstantBy.Version)
         {
             VersionNumber wanted = version;
             version = _instants.Hold(wanted).End.Version;
-            if (version != wanted && read.Keys is [var moved, ..]
-                && await _instants.Owners.ElsewhereAsync(moved, version, _ending.Token).ConfigureAwait(false) is not null)
+            if (version != wanted && key is not null && _instants.Owners.Elsewhere(key, version) is not null)
             {
                 throw new PastException($"of version {wanted} this shard has the state of {version}, when it did not have the key yet: ask "
                     + $"for version {version}", PastProblem.NotKept);
             }
         }
-        else if (read.Keys is [var first, ..] && !_instants.Owners.Has(first) && _instants.Hold(version).End.Version != version)
+        else if (key is not null && !_instants.Owners.Has(key) && _instants.Hold(version).End.Version != version)
         {
             // Who asks has made sure of it at those only that have slots now.
             throw new PastException($"this shard, which had the key then, has not closed version {version} by itself: it has closed "
                 + $"{_instants.Hold(version).End.Version}", PastProblem.NotClosed);
         }
-        if (read.Keys is not { } named) { return await _roll.ReadAsync(read, version).ConfigureAwait(false); }
+        if (read.IsOfAnyKey) { return await _roll.ReadAsync(read, version).ConfigureAwait(false); }
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {
@@ -156,14 +154,14 @@ internal sealed class ShardPast : IPastReads
             if (read.IsScript)
             {
                 // What it may run does not say by which right it may have the keys.
-                StoreKey[] keys = [.. named.Select(k => new StoreKey(read.Database, k))];
+                StoreKey[] keys = [.. read.Keys.Select(k => new StoreKey(read.Database, k))];
                 if ((await rights.UnreadableAsync(read.User, keys, _ending.Token).ConfigureAwait(false)).Count > 0)
                 {
                     return PastAnswer.Error($"NOPERM a script of the past needs the right to DUMP its keys, and {read.User} may not");
                 }
                 scriptRules = await rights.CommandRulesAsync(read.User, _ending.Token).ConfigureAwait(false);
             }
-            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, named, scriptRules, _ending.Token)
+            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, scriptRules, _ending.Token)
                 .ConfigureAwait(false);
         }
         finally
@@ -196,7 +194,8 @@ internal sealed class ShardPast : IPastReads
             var line = new WorldLine(asked.WorldLine);
             if (line > _log.WorldLine) { throw new PastException($"world-line {line} has not begun: this is {_log.WorldLine}"); }
             LostStretch lost = _log.Lost(line) ?? throw new PastException(
-                $"what world-line {line} took back is not kept: either it is the first, or that part of the log was deleted since",
+                $"what world-line {line} took back is not kept: it is the first, or that part of the log was deleted since, or "
+                + "this shard was not there yet",
                 PastProblem.NotKept);
             return LostEffects.Read(lost, asked, _instants.TimeUsOf, _ending.Token);
         }
@@ -248,7 +247,7 @@ internal sealed class ShardPast : IPastReads
             while (entries.ReadEntry() is { } entry)
             {
                 stop.ThrowIfCancellationRequested();
-                keys.Add(new StoreKey(entry.Database, entry.Key));
+                Add(new StoreKey(entry.Database, entry.Key), keys);
             }
         }
         int database = RdbFile.Inspect(rdb).StreamDatabase ?? 0;
@@ -301,7 +300,12 @@ internal sealed class ShardPast : IPastReads
 
     private static void AddKeys(EffectReader command, HashSet<StoreKey> keys)
     {
-        foreach (EffectKey named in command.Keys) { keys.Add(new StoreKey(named.Database, command.Effect[named.Argument].ToArray())); }
+        foreach (EffectKey named in command.Keys) { Add(new StoreKey(named.Database, command.Effect[named.Argument].ToArray()), keys); }
+    }
+
+    private static void Add(in StoreKey key, HashSet<StoreKey> keys)
+    {
+        keys.Add(key);
         if (keys.Count > TouchedMax) { throw new PastException($"more than {TouchedMax} keys may differ"); }
     }
 

@@ -2,8 +2,9 @@
 // A redis-server beside the shard's own loads the checkpoint below the first, and goes forward by the log. The live store is asked for
 // nothing but who may.
 //
-// There is one at a time, so that the machine needs memory for one more copy of the data. It does something only when it is asked, for a
-// second at most; after a minute of silence it ends.
+// There is one at a time, so that the machine needs memory for one more copy of the data. It does something only when it is asked, for some
+// seconds at most; after a minute of silence it ends.
+using System.Buffers.Text;
 using System.Security.Cryptography;
 using System.Text;
 using Slogger.Core.Versions;
@@ -26,7 +27,8 @@ internal sealed class ShardRoll : IPastRoll
     private const string Folder = "roll";
 
     private static readonly string[] s_settings = ["maxmemory 0"];
-    private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), BringMax = TimeSpan.FromSeconds(1);
+    private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), BringMax = TimeSpan.FromSeconds(1),
+        LoadMax = TimeSpan.FromSeconds(5);
 
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
@@ -82,32 +84,38 @@ internal sealed class ShardRoll : IPastRoll
         (IReadOnlyList<string> rules, string? why) = await RulesAsync(read.User, ["SYNC"u8.ToArray()], [.. read.Words])
             .ConfigureAwait(false);
         if (why is not null) { return PastAnswer.Error(why); }
-        if (_rolling is not { IsOfOneVersion: true } rolling || rolling.StandsAt != version)
+        if (_rolling is not { } rolling || rolling.Of != version)
         {
-            // A cursor is of one server.
-            bool isFirst = !Ascii.EqualsIgnoreCase(read.Words[0], "SCAN") || read.Words[1].AsSpan().SequenceEqual("0"u8);
-            if (!isFirst) { throw new PastException("nobody went on with this scan for a minute, or at another version: begin it anew"); }
-            if (_rolling is { IsOfOneVersion: true }) { await CloseAsync().ConfigureAwait(false); }
+            if (Rolling.CursorOf(read.Words) > 0) { return ForeignScan(); }
+            // What is being loaded for somebody else is not thrown away.
+            if (_rolling is { Of: not null, StandsAt: not null }) { await CloseAsync().ConfigureAwait(false); }
             await FreeAsync().ConfigureAwait(false);
             _instants.RequireSettled(version);
             PastPoint point = _instants.HoldExactly(version);
             RollingSources sources = new(_checkpoints.PathOf(point.Base), point.Base.Offset, point.OpenHistory(_log, _checkpoints),
                 point.Target);
             // Its name is told to nobody.
-            rolling = await BeginAsync(server, sources, point.End, rules).ConfigureAwait(false) with { IsOfOneVersion = true };
+            rolling = await BeginAsync(server, sources, point.End, rules).ConfigureAwait(false) with { Of = version };
             _rolling = rolling;
         }
         try
         {
-            while (rolling.StandsAt != version)
+            long since = Environment.TickCount64, endMs = _instants.TimeUsOf(rolling.End.Version) / 1000;
+            while (rolling.StandsAt is null && Environment.TickCount64 - since < LoadMax.TotalMilliseconds)
             {
                 Touch();
-                bool isThere = await rolling.Store.BringAsync(rolling.Sources.End, _instants.TimeUsOf(version) / 1000, BringMax,
-                    _ending.Token).ConfigureAwait(false);
+                bool isThere = await rolling.Store.BringAsync(rolling.Sources.End, endMs, BringMax, _ending.Token).ConfigureAwait(false);
                 if (isThere) { rolling.StandsAt = version; }
             }
+            if (rolling.StandsAt is null)
+            {
+                long done = rolling.Store.BytesDone, all = rolling.Store.BytesTo(rolling.Sources.End);
+                return PastAnswer.Error($"SLOGGER LOADING {done} of {all} bytes of version {version} are there: ask again for this version");
+            }
+            if (rolling.IsForeign(read.Words)) { return ForeignScan(); }
             byte[] reply = await rolling.Store.RunAsync(read.Database, read.Protocol, rules, read.Words, _ending.Token)
                 .ConfigureAwait(false);
+            rolling.Note(read.Words, reply);
             Touch();
             return reply;
         }
@@ -236,6 +244,9 @@ internal sealed class ShardRoll : IPastRoll
         return (await rights.CommandRulesAsync(user, _ending.Token).ConfigureAwait(false), null);
     }
 
+    private static byte[] ForeignScan() =>
+        PastAnswer.Error("ERR SLOGGER this scan was begun in another copy of the data, which has ended: begin it anew");
+
     private void Touch() => Volatile.Write(ref _lastUsed, Environment.TickCount64);
 
     private Task<byte[]> OfAsync(string name, Func<Rolling, Task<byte[]>> answer) => InTurnAsync(async () =>
@@ -345,8 +356,30 @@ internal sealed class ShardRoll : IPastRoll
     private sealed record Rolling(string Name, RedisSupervisor Server, RollingSources Sources, RollingStore Store, Boundary End,
         IReadOnlyList<string> Rules)
     {
-        /// <summary>Whether it stays at one version, for commands that may read any key.</summary>
-        public bool IsOfOneVersion { get; init; }
+        // That this server has handed out: another one keeps its keys in another order.
+        private readonly HashSet<ulong> _cursors = [];
+
+        /// <summary>The version at which it stays, for commands that may read any key; null: it goes on.</summary>
+        public VersionNumber? Of { get; init; }
+
+        /// <summary>Whether a command is a SCAN that was begun elsewhere.</summary>
+        public bool IsForeign(IReadOnlyList<byte[]> words) =>
+            CursorOf(words) is { } cursor && cursor != 0 && !_cursors.Contains(cursor);
+
+        /// <summary>Notes what a SCAN has replied.</summary>
+        public void Note(IReadOnlyList<byte[]> words, ReadOnlySpan<byte> reply)
+        {
+            // *2, then the cursor as a bulk string.
+            const string Head = "*2\r\n$";
+            if (CursorOf(words) is null || !reply.StartsWith(Encoding.ASCII.GetBytes(Head))) { return; }
+            ReadOnlySpan<byte> cursor = reply[(Head.Length + reply[Head.Length..].IndexOf((byte)'\n') + 1)..];
+            if (Utf8Parser.TryParse(cursor, out ulong next, out _)) { _cursors.Add(next); }
+        }
+
+        /// <summary>The cursor of a SCAN; null: it is none.</summary>
+        public static ulong? CursorOf(IReadOnlyList<byte[]> words) =>
+            words.Count > 1 && Ascii.EqualsIgnoreCase(words[0], "SCAN") && Utf8Parser.TryParse(words[1], out ulong cursor, out int used)
+            && used == words[1].Length ? cursor : null;
 
         /// <summary>The version to which it was brought last, or not yet wholly.</summary>
         public VersionNumber Aim { get; set; } = VersionNumber.Zero;

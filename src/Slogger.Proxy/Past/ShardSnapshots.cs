@@ -69,7 +69,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
     public required ShardPast Past { get; init; }
 
     /// <inheritdoc />
-    public Task<byte[]> BeginAsync(Instant at, long? since, string user) => PastAnswer.OfAsync(async () =>
+    public Task<byte[]> BeginAsync(Instant at, SnapshotRest? rests, string user) => PastAnswer.OfAsync(async () =>
     {
         if (_server is null) { throw PastAnswer.NoServer(); }
         await using (ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false))
@@ -82,17 +82,19 @@ internal sealed class ShardSnapshots : IPastSnapshots
         }
         PastPoint point = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
         _instants.RequireSettled(point.End.Version);
-        PastPoint? other = null;
-        if (since is { } version)
+        PastPoint? other = null, lowest = null;
+        if (rests is (var version, var behind))
         {
             await _instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
             // Each command between the two is wanted.
             foreach (VersionNumber end in (VersionNumber[])[new(version), point.End.Version]) { _instants.HoldDetail(end); }
             other = _instants.Hold(new(version));
             if (other.End.Version.Number != version) { throw new PastException($"version {version} is none that this shard has closed"); }
+            _instants.HoldDetail(new(behind));
+            lowest = _instants.Hold(new(behind));
         }
         string name = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
-        var job = new Job(point, other, Path.Combine(_files, name), _ending.Token);
+        var job = new Job(point, other, lowest, Path.Combine(_files, name), _ending.Token);
         lock (_gate)
         {
             ObjectDisposedException.ThrowIf(_ending.IsCancellationRequested, this);
@@ -205,7 +207,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
                 await ClearOnceAsync(job.Stop).ConfigureAwait(false);
                 if (job.Since is { } since)
                 {
-                    await DiffAsync(job, since.End).ConfigureAwait(false);
+                    await DiffAsync(job, since.End, job.Lowest!.End).ConfigureAwait(false);
                     return;
                 }
                 await using var server = new RedisSupervisor(_server!);
@@ -231,7 +233,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         }
     }
 
-    private async Task DiffAsync(Job job, Boundary since)
+    private async Task DiffAsync(Job job, Boundary since, Boundary lowest)
     {
         Boundary to = _instants.HoldDetail(job.Point.End.Version);
         if (to.Version != job.Point.End.Version || _instants.HoldDetail(since.Version).Point != since.Point)
@@ -239,7 +241,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
             throw new PastException("what it is made from has been deleted meanwhile");
         }
         Directory.CreateDirectory(_files);
-        SnapshotDelta delta = job.Delta = new(Past, since, to);
+        SnapshotDelta delta = job.Delta = new(Past, since, to, lowest);
         await delta.WriteAsync(job.Path, job.Removals, job.Stop).ConfigureAwait(false);
         (job.Keys, job.Removed) = (delta.Keys, delta.Removed);
         (job.FileBytes, job.RemovalBytes) = (new FileInfo(job.Path).Length, new FileInfo(job.Removals).Length);
@@ -340,13 +342,16 @@ internal sealed class ShardSnapshots : IPastSnapshots
     }
 
     // A snapshot that is made, or read.
-    private sealed class Job(PastPoint point, PastPoint? since, string path, CancellationToken ending) : IProgress<FeedProgress>
+    private sealed class Job(PastPoint point, PastPoint? since, PastPoint? lowest, string path, CancellationToken ending)
+        : IProgress<FeedProgress>
     {
         private readonly CancellationTokenSource _stop = CancellationTokenSource.CreateLinkedTokenSource(ending);
         private long _lastUsed = Environment.TickCount64, _done;
 
         public PastPoint Point { get; set; } = point;
         public PastPoint? Since => since;
+
+        public PastPoint? Lowest => lowest;
         public string Path { get; } = path + ".rdb";
         public string Removals { get; } = path + ".removed";
         public SnapshotDelta? Delta { get; set; }
@@ -360,7 +365,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         public long RemovalBytes { get; set; }
         public long Removed { get; set; }
 
-        public long HeldFrom => Math.Min(Point.Base.Offset, since?.Base.Offset ?? long.MaxValue);
+        public long HeldFrom => new[] { Point, since, lowest }.Min(p => p?.Base.Offset ?? long.MaxValue);
 
         public bool IsSilent => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= SilentMax.TotalMilliseconds;
 

@@ -4,7 +4,8 @@
 // On top of what the other snapshot says, the files say this of each key that is there at the instant: its value, exactly; and of each that
 // is not: nothing, or something that had expired by then. Keys that have expired, and that Redis had not deleted, are in an RDB file of
 // all keys: they count as not there, and whoever loads it looks at the time. Going back, one of them may be alive again, so each key that
-// was named, and is not there, is removed.
+// was named, and is not there, is removed. And it may be missing below, where what rests on the file of all keys did not count it: so going
+// back, all keys are looked at that were named behind the lowest of these.
 using System.Buffers.Binary;
 using System.Globalization;
 using System.Security.Cryptography;
@@ -22,7 +23,8 @@ namespace Slogger.Proxy.Past;
 /// <param name="past">The shard's past.</param>
 /// <param name="since">The instant of the other snapshot.</param>
 /// <param name="to">The instant.</param>
-internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to)
+/// <param name="lowest">The lowest instant of a snapshot that the other one rests on, or its own.</param>
+internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to, Boundary lowest)
 {
     private const int RemovedAtOnce = 1 << 20;
 
@@ -49,7 +51,8 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to)
     public async Task WriteAsync(string values, string removals, CancellationToken stop)
     {
         bool goesBack = to.Version < since.Version;
-        IReadOnlySet<StoreKey> touched = past.TouchedKeys(goesBack ? to : since, goesBack ? since : to, stop, isOfAll: true);
+        Boundary first = !goesBack ? since : lowest.Version < to.Version ? lowest : to;
+        IReadOnlySet<StoreKey> touched = past.TouchedKeys(first, goesBack ? since : to, stop, isOfAll: true);
         Volatile.Write(ref _all, 2L * touched.Count);
         Dictionary<StoreKey, UInt128> before = [];
         await foreach (IReadOnlyList<DumpedKey> some in past.DumpAllAsync(since.Version, touched, stop).ConfigureAwait(false))

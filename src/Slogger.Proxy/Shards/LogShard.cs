@@ -187,7 +187,6 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         await base.MaintainAsync(stop).ConfigureAwait(false);
         KeepPast();
         _reset?.Keep();
-        _keyIndexes?.Keep();
         // What follows another site is that one's to reduce.
         if (!IsFollowing) { _reducer?.Keep(_checkpointer.KeepDetail); }
         if (IsOpen) { await _unlogged.KeepAsync(Access.Post, stop).ConfigureAwait(false); }
@@ -205,6 +204,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         _instants?.Keep();
         _past?.Keep();
+        _keyIndexes?.Keep();
     }
 
     internal override Task BeforeEndAsync() => _checkpointer.TakeAtEndAsync();

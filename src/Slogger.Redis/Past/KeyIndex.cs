@@ -90,8 +90,7 @@ public sealed class KeyIndex : IDisposable
     /// <summary>Opens the index of a segment.</summary>
     /// <param name="path">The file.</param>
     /// <param name="mark">The segment.</param>
-    /// <returns>Null: there is none, or none of this segment, or it is not whole.</returns>
-    /// <exception cref="IOException">It cannot be read.</exception>
+    /// <returns>Null: there is none, or none of this segment, or it is not whole, or cannot be read.</returns>
     public static KeyIndex? Open(string path, KeyIndexMark mark)
     {
         if (!File.Exists(path)) { return null; }
@@ -103,8 +102,9 @@ public sealed class KeyIndex : IDisposable
             if (index is not null) { file = null; }
             return index;
         }
-        catch (FileNotFoundException)
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
+            // The segment itself is read then.
             return null;
         }
         finally
@@ -128,8 +128,7 @@ public sealed class KeyIndex : IDisposable
 
     /// <summary>The commands that may name a key.</summary>
     /// <param name="hash">The upper half of its hash.</param>
-    /// <returns>Their offsets, in order; null: the file is damaged, and deleted.</returns>
-    /// <exception cref="IOException">It cannot be read.</exception>
+    /// <returns>Their offsets, in order; null: the file is damaged, and deleted, or cannot be read.</returns>
     public IReadOnlyList<long>? Find(uint hash)
     {
         var found = new List<long>();
@@ -174,14 +173,21 @@ public sealed class KeyIndex : IDisposable
     {
         if (_loaded == page) { return true; }
         _loaded = -1;
-        if (TryRead(_file, _page, _pagesAt + ((long)page * PageBytes))
-            && CrcOf(_page, page, _salt) == BinaryPrimitives.ReadUInt64LittleEndian(_page))
+        try
         {
-            _loaded = page;
-            return true;
+            if (TryRead(_file, _page, _pagesAt + ((long)page * PageBytes))
+                && CrcOf(_page, page, _salt) == BinaryPrimitives.ReadUInt64LittleEndian(_page))
+            {
+                _loaded = page;
+                return true;
+            }
+            // Whoever looks for it finds none, and it is made again.
+            File.Delete(_path);
         }
-        // Whoever looks for it finds none, and it is made again.
-        File.Delete(_path);
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // It is no use either.
+        }
         return false;
     }
 

@@ -146,11 +146,11 @@ public sealed class RollingStore : IAsyncDisposable
         return true;
     }
 
-    /// <summary>Runs a script that reads.</summary>
+    /// <summary>Runs a script, or another command, that reads.</summary>
     /// <param name="database">The database that is selected.</param>
     /// <param name="protocol">Of the reply: 2 or 3.</param>
     /// <param name="rules">Which commands it may run, as ACL SETUSER takes it.</param>
-    /// <param name="words">The command: EVAL_RO.</param>
+    /// <param name="words">The command.</param>
     /// <param name="stop">Gives up.</param>
     /// <returns>Redis's reply, as it stands on the wire.</returns>
     /// <exception cref="PastException">Redis cannot be told of such rights.</exception>

@@ -108,6 +108,11 @@ public sealed class StretchIndex(IHistorySource history, IEnumerable<EffectStret
                 index.Dispose();
                 part.Stretch = part.Stretch with { Index = null };
                 Read(part, part.Stretch.To);
+                if (part.Read is not { Flaw: null } read || read.Position < last)
+                {
+                    throw new PastException("an index of the log is damaged, and what it is about cannot be indexed again"
+                        + (part.Read?.Flaw is { } flaw ? $": {flaw}" : "") + "; ask for a version behind the next checkpoint");
+                }
             }
             if (part.Read?.Find(hashes, first, last, most, found) is false) { return false; }
         }

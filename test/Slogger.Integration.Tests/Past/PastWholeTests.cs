@@ -101,6 +101,10 @@ public sealed class PastWholeTests(ITestOutputHelper output, PastReadTests.OnePr
         Assert.NotEqual("0", cursor);
         Assert.Contains("begin it anew", (await client.CallAsync("DPR.ASOF", "VERSION", second, "SCAN", cursor)).Text);
         Assert.Equal(2, (await client.DoAsync("DPR.ASOF", "VERSION", first, "SCAN", cursor)).Items.Count);
+        // Of a copy that somebody has had replaced, and then made again.
+        foreach (string version in (string[])[second, first]) { await client.DoAsync("DPR.ASOF", "VERSION", version, "DBSIZE"); }
+        Assert.Contains("begin it anew", (await client.CallAsync("DPR.ASOF", "VERSION", first, "SCAN", cursor)).Text);
+        Assert.Contains("wrong number of arguments", (await client.CallAsync("DPR.ASOF", "VERSION", first, "SCAN")).Text);
     }
 
     [Fact]
