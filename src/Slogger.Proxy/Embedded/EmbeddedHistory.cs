@@ -14,6 +14,7 @@ using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
+using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Rdb;
@@ -32,8 +33,9 @@ internal readonly record struct BegunStretch(VersionNumber First, long Keys, lon
 /// <summary>Appends to the history. One caller at a time, if nothing else is said.</summary>
 /// <param name="log">The log. Nobody else appends to it.</param>
 /// <param name="checkpoints">Its checkpoints.</param>
+/// <param name="keeping">Held by whoever deletes of them.</param>
 /// <param name="endOf">When a version ends.</param>
-internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoints, Func<VersionNumber, HybridTimestamp> endOf)
+internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoints, Lock keeping, Func<VersionNumber, HybridTimestamp> endOf)
 {
     private const int PieceBytes = 256 << 10, UnsyncedMax = 1 << 20;
 
@@ -52,6 +54,16 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         get
         {
             lock (_gate) { return (_copied ?? _end?.Commit ?? _begun)?.Point ?? default; }
+        }
+    }
+
+    /// <summary>Whether it is known which commit the log ends with. Until then the newest checkpoint may be one at which a stretch is about
+    /// to begin, though the log does not lead to it: nothing may be deleted. Any thread.</summary>
+    public bool KnowsEnd
+    {
+        get
+        {
+            lock (_gate) { return _end is not null; }
         }
     }
 
@@ -149,7 +161,8 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
     // The state that the log ends with, if the store still has it: then what was done since is known.
     private KeptState? StateOfEnd(IReadOnlyList<KeptState> states)
     {
-        if (log.IsEmpty || EndsInGap) { return null; }
+        if (log.IsEmpty || EndsInGap || (!KnowsEnd && IsStretchAhead)) { return null; }
+        if (states.Any(s => s.Line > log.WorldLine && IsOlderContent(s, states))) { return null; }
         VersionNumber closed = Closed;
         foreach (KeptState state in states)
         {
@@ -157,6 +170,15 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         }
         return null;
     }
+
+    // A stretch was about to begin. What said in the log that it ends in a gap may be gone: the world-line was entered.
+    private bool IsStretchAhead => checkpoints.All.Any(c => c.Origin == log.Origin && c.Offset > log.EndOffset);
+
+    // An older version was restored to be this one, by a process that kept no past. Who goes back to a cut enters with a state that reaches
+    // up to it.
+    private static bool IsOlderContent(KeptState state, IReadOnlyList<KeptState> states) =>
+        state.Commit != new WorldPoint(state.Line, state.First)
+        && !states.Any(s => s.Line < state.Line && s.Commit == state.Commit && s.Last >= state.First);
 
     // With the newest state of the cut.
     private BegunStretch? Begin(FasterStore store, IReadOnlyList<KeptState> states, WorldPoint cut, CancellationToken stop)
@@ -168,19 +190,35 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         CommitRecord commit = Find(store, state.Commit);
         lock (_gate) { (_end, _begun) = (null, commit); }
         string file = checkpoints.NewTemporaryPath();
-        (long keys, long bytes) = Write(store, commit, file, stop);
-        FailPoint.Pass(FailPoint.CheckpointTaken);
-        WorldLine line = before is null || state.Line > log.WorldLine ? state.Line : log.WorldLine;
+        try
+        {
+            (long keys, long bytes) = Write(store, commit, file, stop);
+            FailPoint.Pass(FailPoint.CheckpointTaken);
+            // The log does not lead to the checkpoint yet, so it would be deleted.
+            lock (keeping) { BeginAt(file, state.Line, first, before is null); }
+            NoteEnd(commit);
+            return new(first, keys, bytes, before);
+        }
+        finally
+        {
+            // It was moved, if it is kept.
+            DataDirectory.TryDelete(file);
+        }
+    }
+
+    private void BeginAt(string file, WorldLine of, VersionNumber first, bool isFirst)
+    {
+        WorldLine line = isFirst || of > log.WorldLine ? of : log.WorldLine;
         // Where no other history is, nor a checkpoint of a stretch that was not begun.
-        long offset = before is null ? 0 : Math.Max(log.EndOffset, checkpoints.All is [.., var newest] ? newest.Offset : 0) + 1;
-        StreamOrigin origin = before is null ? new(FeedPlan.NewReplicationId(), offset, Database: 0) : log.Origin;
+        long offset = isFirst ? 0 : Math.Max(log.EndOffset, checkpoints.All is [.., var newest] ? newest.Offset : 0) + 1;
+        StreamOrigin origin = isFirst ? new(FeedPlan.NewReplicationId(), offset, Database: 0) : log.Origin;
         checkpoints.Add(file, new Checkpoint
         {
             Origin = origin, ReplicationId = origin.ReplicationId, Offset = offset, Database = 0, WorldLine = line.Number,
             Reign = Reign.None.Number, CreatedAt = DateTimeOffset.UtcNow,
         });
         FailPoint.Pass(FailPoint.CheckpointKept);
-        if (before is null) { log.Begin(origin, line, first); }
+        if (isFirst) { log.Begin(origin, line, first); }
         else
         {
             Enter(line);
@@ -189,8 +227,6 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         FailPoint.Pass(FailPoint.HistoryBegun);
         AppendEnd(line, first);
         log.Sync();
-        NoteEnd(commit);
-        return new(first, keys, bytes, before);
     }
 
     private void Append(FasterStore store, CommitRecord commit, CancellationToken stop)

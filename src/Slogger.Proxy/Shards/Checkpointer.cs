@@ -85,6 +85,9 @@ internal sealed class Checkpointer
     /// <summary>The offset from which those who read the past need the log and a checkpoint below.</summary>
     public required Func<long> HeldFrom { get; init; }
 
+    /// <summary>Held while something is deleted: a checkpoint may be taken beside the control task.</summary>
+    public Lock Keeping { get; init; } = new();
+
     /// <summary>What a restore would have to replay on top of the newest checkpoint. Any thread.</summary>
     public long TailBytes => _log.EndOffset - (Newest?.Offset ?? _log.StartOffset);
 
@@ -133,12 +136,22 @@ internal sealed class Checkpointer
         bool taken = false;
         try
         {
-            return taken = await FetchAsync(stop).ConfigureAwait(false);
+            try
+            {
+                taken = await FetchAsync(stop).ConfigureAwait(false);
+            }
+            catch (Exception e) when (e is LogIOException { IsFatal: false } or IOException)
+            {
+                _report.Warn($"shard {_options.Shard}: no checkpoint could be kept, so the log grows until one can: {e.Message}");
+            }
+            // Behind the older ones, too.
+            Trim();
+            return taken;
         }
         catch (Exception e) when (e is LogIOException { IsFatal: false } or IOException)
         {
-            _report.Warn($"shard {_options.Shard}: no checkpoint could be kept, so the log grows until one can: {e.Message}");
-            return false;
+            _report.Warn($"shard {_options.Shard}: log that is not needed cannot be deleted, and it is tried again: {e.Message}");
+            return taken;
         }
         finally
         {
@@ -188,6 +201,19 @@ internal sealed class Checkpointer
     private async Task<bool> FetchAsync(CancellationToken stop)
     {
         string file = _dumps.NewFile();
+        try
+        {
+            return await FetchAsync(file, stop).ConfigureAwait(false);
+        }
+        finally
+        {
+            // It was moved, if it is kept.
+            DataDirectory.TryDelete(file);
+        }
+    }
+
+    private async Task<bool> FetchAsync(string file, CancellationToken stop)
+    {
         // Another one may begin meanwhile, and void what this is of.
         Reign reign = _log.Reign;
         CheckpointResult result = await _dumps.FetchAsync(
@@ -199,7 +225,6 @@ internal sealed class Checkpointer
                 int database = served is null ? DatabaseAt(fetched.Offset) : 0;
                 Add(file, _log.Origin, fetched.ReplicationId, fetched.Offset, reign, served ?? _log.WorldLine, database);
                 _report.Info($"shard {_options.Shard}: checkpoint of {fetched.Bytes} bytes at offset {fetched.Offset}");
-                Trim();
                 return true;
             case CheckpointResult.Failed failed:
                 _report.Warn($"shard {_options.Shard}: no checkpoint could be taken: {failed.Message}");
@@ -231,6 +256,11 @@ internal sealed class Checkpointer
     /// <returns>The checkpoints between which the log is to be reduced next, in order; none: there is nothing to be reduced now.</returns>
     /// <exception cref="LogIOException">The disk refused.</exception>
     public IReadOnlyList<Checkpoint> KeepDetail()
+    {
+        lock (Keeping) { return KeepDetailLocked(); }
+    }
+
+    private IReadOnlyList<Checkpoint> KeepDetailLocked()
     {
         if (CutOffset is not { } cut || PromisedDetail() is not { } promised) { return []; }
         IReadOnlyList<Tile> tiles = _store.Tiles(_log);
@@ -264,6 +294,11 @@ internal sealed class Checkpointer
 
     // Behind the recorded cut two checkpoints are kept, and of the log what is promised, as long as the budget allows.
     private void Trim()
+    {
+        lock (Keeping) { TrimLocked(); }
+    }
+
+    private void TrimLocked()
     {
         if (CutOffset is not { } cut) { return; }
         long every = _options.CheckpointEveryBytes, budget = _options.LogBudgetBytes;

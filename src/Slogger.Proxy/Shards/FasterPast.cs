@@ -44,9 +44,10 @@ internal sealed class FasterPast : ICheckpointSource
 
     private static readonly TimeSpan s_period = TimeSpan.FromMilliseconds(100), s_pause = TimeSpan.FromSeconds(5);
 
-    // So long commits wait for the history, or for a checkpoint of it, that does not come on: they keep memory from being given back, and
-    // at some number of them the store makes no more.
+    // So long, and so many, commits are kept for the history, or for a checkpoint of it: they keep memory from being given back. More than
+    // the store itself has while the metadata is away: the history is to catch up with all of them then.
     private static readonly TimeSpan s_heldMax = TimeSpan.FromSeconds(30), s_heldPressedMax = TimeSpan.FromSeconds(4);
+    private const int HeldMax = 2 * FasterShard.CommitsMax;
 
     private readonly VersionedShard _shard;
     private readonly IFasterPastHost _host;
@@ -64,7 +65,7 @@ internal sealed class FasterPast : ICheckpointSource
     private readonly CancellationTokenSource _ending = new();
     private Task _following = Task.CompletedTask, _taking = Task.CompletedTask;
     private Task? _ended;
-    private (WorldPoint Commit, long SinceMs)? _held;   // the keeper's
+    private readonly HistoryLag _lag = new();   // the keeper's
     private string? _told;
     private long _failedMs;
     private volatile bool _hasFailed;
@@ -74,7 +75,8 @@ internal sealed class FasterPast : ICheckpointSource
     {
         (_shard, _host, _report, _log, _checkpoints) = (shard, host, report, log, checkpoints);
         _name = $"shard {options.Shard}";
-        _history = new(log, checkpoints, host.EndOf);
+        Lock keeping = new();
+        _history = new(log, checkpoints, keeping, host.EndOf);
         _instants = new(log, checkpoints, options)
         {
             Committed = () => Committed,
@@ -91,7 +93,8 @@ internal sealed class FasterPast : ICheckpointSource
         };
         _checkpointer = new(options, report, log, new Lock(), checkpoints, this)
         {
-            RecordedCut = () => Committed,
+            RecordedCut = () => _history.KnowsEnd ? Committed : default,
+            Keeping = keeping,
             Served = () => log.WorldLine,
             NeededFrom = () => long.MaxValue,
             Promised = () => _instants.Promised,
@@ -138,18 +141,14 @@ internal sealed class FasterPast : ICheckpointSource
     /// <summary>The oldest commit that the store has to keep. The keeper of commits alone.</summary>
     /// <param name="store">The store.</param>
     /// <param name="oldest">The oldest one that it needs itself.</param>
-    public WorldPoint OldestKept(FasterStore store, WorldPoint oldest)
+    /// <param name="older">How many older ones there are.</param>
+    public WorldPoint OldestKept(FasterStore store, WorldPoint oldest, int older)
     {
         WorldPoint needed = _history.Needed;
-        if (needed >= oldest)
-        {
-            _held = null;
-            return oldest;
-        }
-        long nowMs = Environment.TickCount64;
-        if (_held is not { } held || held.Commit != needed) { _held = held = (needed, nowMs); }
+        long behindMs = _lag.Ms(needed, oldest, Environment.TickCount64);
+        if (needed >= oldest) { return oldest; }
         TimeSpan most = store.IsPressed ? s_heldPressedMax : s_heldMax;
-        return _hasFailed || store.IsOutOfMemory || nowMs - held.SinceMs > most.TotalMilliseconds ? oldest : needed;
+        return _hasFailed || store.IsOutOfMemory || older > HeldMax || behindMs > most.TotalMilliseconds ? oldest : needed;
     }
 
     /// <summary>Begins to follow.</summary>
@@ -213,10 +212,17 @@ internal sealed class FasterPast : ICheckpointSource
         await _ending.CancelAsync().ConfigureAwait(false);
         await _following.ConfigureAwait(false);
         await _taking.ConfigureAwait(false);
-        await _reads.EndAsync().ConfigureAwait(false);
-        _keyIndexes.Dispose();
-        _reducer?.Dispose();
-        _log.Dispose();
+        try
+        {
+            await _reads.EndAsync().ConfigureAwait(false);
+            _keyIndexes.Dispose();
+            _reducer?.Dispose();
+        }
+        finally
+        {
+            // Whatever becomes of readers: it is to be opened again.
+            _log.Dispose();
+        }
     }
 
     // What the history does not have yet is no instant.
@@ -328,5 +334,27 @@ internal sealed class FasterPast : ICheckpointSource
             result = new CheckpointResult.Failed(RedisProblem.HistoryGone, $"the store needs the memory: {e.Message}");
         }
         return Task.FromResult(result);
+    }
+}
+
+/// <summary>For how long the history has been behind. One caller at a time.</summary>
+internal sealed class HistoryLag
+{
+    private const int NotesMax = 4096;
+    private readonly Queue<(WorldPoint Oldest, long Ms)> _notes = new();
+    private WorldPoint _noted;
+
+    /// <summary>Since when the history has lacked the oldest of what it lacks now: not since its last step, as one that is slower than the
+    /// store never stands still.</summary>
+    /// <param name="needed">The oldest commit that the history needs.</param>
+    /// <param name="oldest">The oldest one that the store needs itself: what it needs no more the history is to have.</param>
+    /// <param name="nowMs">The time.</param>
+    /// <returns>In milliseconds; 0: it lacks nothing.</returns>
+    public long Ms(WorldPoint needed, WorldPoint oldest, long nowMs)
+    {
+        // One that stands still for hours is behind for long enough anyway.
+        if (oldest != _noted && _notes.Count < NotesMax) { _notes.Enqueue((_noted = oldest, nowMs)); }
+        while (_notes.TryPeek(out var had) && had.Oldest <= needed) { _notes.Dequeue(); }
+        return _notes.TryPeek(out var lacks) ? nowMs - lacks.Ms : 0;
     }
 }

@@ -12,7 +12,7 @@ namespace Slogger.Proxy.Shards;
 internal partial class FasterShard
 {
     // More commits than are in the cut: they cost disk, and memory for what has been overwritten since. Then versions stay open.
-    private const int CommitsMax = 1000;
+    internal const int CommitsMax = 1000;
 
     // Keys with an expiry that are looked at in one period.
     private const int SweepBudget = 5_000;
@@ -22,6 +22,9 @@ internal partial class FasterShard
     // Under the machine's lock.
     private Marker _sent;                  // the end of a version that was sent last
     private StartedCommit? _started;       // its checkpoint
+
+    // Of the commits on disk, those that only the past needs, or nobody: as of the keeper's last look.
+    private volatile int _older;
 
     private readonly CommitPacing _pacing = new();
     private Task _keeper = Task.CompletedTask;
@@ -49,7 +52,8 @@ internal partial class FasterShard
     // Why no checkpoint can begin now; null if one can.
     private string? WhyNoCommit() => _faster is not { } faster ? "the store is not open"
         : _pacing.IsPaused ? "the last commit has failed"
-        : faster.CommitCount > CommitsMax ? $"{CommitsMax} commits are not in the recorded cut, since the metadata or another shard is away"
+        : faster.CommitCount - _older > CommitsMax
+            ? $"{CommitsMax} commits are not in the recorded cut, since the metadata or another shard is away"
         : faster.CanBeginCommit ? null : "a commit or a rollback is under way";
 
     // The loop's thread, at the place of the command among all others.
@@ -211,6 +215,7 @@ internal partial class FasterShard
     void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, VersionNumber> lastValid)
     {
         if (_history.OldestNeeded(cut, lastValid) is not { } oldest) { return; }
-        _faster!.Keep(_past?.OldestKept(_faster, oldest) ?? oldest);
+        _older = _faster!.Commits.Count(c => c.Point < oldest);
+        _faster.Keep(_past?.OldestKept(_faster, oldest, _older) ?? oldest);
     }
 }

@@ -179,12 +179,23 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
         }
     }
 
-    internal override async Task MaintainAsync(CancellationToken stop)
+    internal override Task MaintainAsync(CancellationToken stop)
     {
-        if (_options.Retention == TimeSpan.Zero) { return; }
+        if (_options.Retention != TimeSpan.Zero) { KeepPast(); }
+        return Task.CompletedTask;
+    }
+
+    private void KeepPast()
+    {
         if (_past is { IsToBeOpened: true } failed)
         {
-            await failed.EndAsync().ConfigureAwait(false);
+            Task ended = failed.EndAsync();
+            // Its disk may be broken, and the store does not wait for that.
+            if (!ended.IsCompleted) { return; }
+            if (ended.Exception is { } e)
+            {
+                _report.Warn($"shard {_options.Shard}: who reads the past could not be ended in order: {e.InnerException?.Message}");
+            }
             _past = null;
         }
         if (_past is null) { OpenPastAgain(); }

@@ -11,6 +11,7 @@ using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
 using Slogger.Proxy.Embedded;
+using Slogger.Proxy.Shards;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rdb;
 using Slogger.Replication.Following;
@@ -214,6 +215,74 @@ public sealed class EmbeddedHistoryTests : IDisposable
         foreach (VersionNumber version in (VersionNumber[])[older, newer, newer.Next]) { AssertHeld(version.Number); }
     }
 
+    // By a process without a history, which does not say so in the log. The history may not have had all.
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task OlderContent_WhileNobodyKeptThePast_IsTheBeginningOfAnotherStretch(bool isBehind)
+    {
+        (VersionNumber older, VersionNumber newer) = await WriteTwiceAsync(isBehind ? 1 : 2);
+        ReopenHistory();
+        Restore(older, newer);
+        if (!isBehind) { Assert.Null(Follow(newer, Two)); }
+        await AssertNextBeginsAsync(isBehind ? older : newer, older);
+    }
+
+    // The checkpoint was kept, and the world-line entered: in the log nothing says any more that it was broken off.
+    [Fact]
+    public async Task KilledBeforeTheGapOfANewStretch_ItBeginsAgain()
+    {
+        (VersionNumber older, VersionNumber newer) = await WriteTwiceAsync(2);
+        _history.BreakOff();
+        string file = _checkpoints.NewTemporaryPath();
+        await File.WriteAllTextAsync(file, "all records");
+        _checkpoints.Add(file, new Checkpoint
+        {
+            Origin = _log.Origin, ReplicationId = _log.ReplicationId, Offset = _log.EndOffset + 1, Database = 0, WorldLine = Two.Number,
+            CreatedAt = DateTimeOffset.UnixEpoch,
+        });
+        _log.BeginWorldLine(Two, _log.LastBoundary!.Value, _log.ReplicationId);
+        Assert.False(_log.HasGap(_log.ClosedEnd.Offset, _log.EndOffset));
+        ReopenHistory();
+        Restore(older, newer);
+        await AssertNextBeginsAsync(newer, older);
+    }
+
+    [Fact]
+    public async Task AllRecordsCannotBeWritten_NoFileIsLeft()
+    {
+        Set("a", "1");
+        VersionNumber version = await CommitAsync();
+        Assert.Throws<OperationCanceledException>(() => _history.Follow(_store, _states.InHistory(One, _ => Ever, version),
+            new(One, version), new CancellationToken(canceled: true)));
+        Assert.Empty(Directory.GetFiles(Path.Combine(_directory, "checkpoints")));
+        Assert.False(_history.KnowsEnd);
+        Follow(version);
+        Assert.True(_history.KnowsEnd);
+        AssertHeld(version.Number);
+    }
+
+    // A commit every 40 ms; the history has a part of that.
+    [Theory]
+    [InlineData(1.0)]
+    [InlineData(0.5)]
+    [InlineData(0.0)]
+    public void Lag_IsThatOfTheOldestCommitThatIsLacking(double pace)
+    {
+        var lag = new HistoryLag();
+        const int Commits = 3000;
+        long behindMs = 0;
+        for (int i = 1; i <= Commits; i++)
+        {
+            long had = (long)((i - 1) * pace);
+            behindMs = lag.Ms(new(One, new(had)), new(One, new(i)), i * 40L);
+            // Commit had + 1 is the oldest one that is lacking.
+            Assert.Equal((i - had - 1) * 40L, behindMs);
+        }
+        Assert.Equal(pace < 1, behindMs > 30_000);
+        Assert.Equal(0, lag.Ms(new(One, new(Commits)), new(One, new(Commits)), Commits * 40L));
+    }
+
     [Fact]
     public async Task EmptyStore_HasAHistory()
     {
@@ -255,6 +324,47 @@ public sealed class EmbeddedHistoryTests : IDisposable
         _states.Extend(One, last);
         _held[last.Number] = new(_now);
         return last;
+    }
+
+    // Of the two commits the history has the first ones.
+    private async Task<(VersionNumber Older, VersionNumber Newer)> WriteTwiceAsync(int followed)
+    {
+        Set("a", "older");
+        VersionNumber older = await CommitAsync();
+        Follow(older);
+        Set("a", "newer");
+        Set("b", "newer");
+        VersionNumber newer = await CommitAsync();
+        if (followed > 1) { Follow(newer); }
+        return (older, newer);
+    }
+
+    // From the newer version on the store has the content of the older one, in another world-line.
+    private void Restore(VersionNumber older, VersionNumber newer)
+    {
+        _store.Dispose();
+        _states.Enter(Two, newer, new(One, older));
+        _store = FasterStore.OpenAt(Options, new WorldPoint(One, older), newer.Next);
+        _branch = newer;
+        _now.Clear();
+        _now["a"] = "older 0";
+    }
+
+    private async Task AssertNextBeginsAsync(VersionNumber before, VersionNumber older)
+    {
+        Set("c", "afterwards");
+        VersionNumber next = await CommitAsync(line: Two);
+        BegunStretch? begun = Follow(next, Two);
+        Assert.NotNull(begun);
+        Assert.Equal((next, (VersionNumber?)before, 2L), (begun.Value.First, begun.Value.Before, begun.Value.Keys));
+        foreach (VersionNumber version in (VersionNumber[])[older, before, next]) { AssertHeld(version.Number); }
+        Assert.True(_log.HasGap(_log.BoundaryAtOrBelow(before)!.Value.Offset, _log.BoundaryAtOrBelow(next)!.Value.Offset));
+        // And it goes on, also for the next process.
+        ReopenHistory();
+        Set("a", "later");
+        VersionNumber later = await CommitAsync(line: Two);
+        Assert.Null(Follow(later, Two));
+        AssertHeld(later.Number);
     }
 
     private void Set(string key, string value, long expiryMs = 0)
@@ -299,7 +409,7 @@ public sealed class EmbeddedHistoryTests : IDisposable
         });
         _checkpoints = CheckpointStore.Open(Path.Combine(_directory, "checkpoints"));
         _states = new CommitHistory(Options.Directory, () => _store.Commits);
-        _history = new EmbeddedHistory(_log, _checkpoints, version => HybridTimestamp.Of(version.Number * 1000, 0));
+        _history = new EmbeddedHistory(_log, _checkpoints, new Lock(), version => HybridTimestamp.Of(version.Number * 1000, 0));
     }
 
     private void ReopenHistory()
