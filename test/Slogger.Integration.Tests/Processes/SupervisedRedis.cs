@@ -10,6 +10,8 @@ internal static class SupervisedRedis
 {
     private const int SigKill = 9;
 
+    private static readonly string[] s_scratch = ["past", "roll", "snapshot"];
+
     /// <summary>The process id of the store, or null if none runs.</summary>
     public static int? Find(string dataDirectory) => Find(dataDirectory, "redis");
 
@@ -51,7 +53,18 @@ internal static class SupervisedRedis
     /// <summary>Kills those that show the past, whose proxy was killed.</summary>
     public static async Task KillScratchAsync(string dataDirectory)
     {
-        foreach (string folder in (string[])["past", "roll", "snapshot"]) { await KillAsync(dataDirectory, folder); }
+        foreach (string folder in s_scratch) { await KillAsync(dataDirectory, folder); }
+    }
+
+    /// <summary>Kills those that show the past in any data directory below a root. It does not wait for their end.</summary>
+    public static void KillScratchBelow(string root)
+    {
+        foreach (string file in Directory.EnumerateFiles(root, "redis.pid", SearchOption.AllDirectories).ToList())
+        {
+            string folder = Path.GetDirectoryName(file)!;
+            bool isScratch = s_scratch.Contains(Path.GetFileName(folder));
+            if (isScratch && Find(Path.GetDirectoryName(folder)!, Path.GetFileName(folder)) is { } id) { ChildProcess.Signal(id, SigKill); }
+        }
     }
 
     /// <summary>Whether a process runs, and is a redis-server.</summary>

@@ -27,9 +27,11 @@ internal sealed class Workspace : IDisposable
 
         try
         {
+            // Of proxies that were killed, and that nobody starts again.
+            SupervisedRedis.KillScratchBelow(Root);
             Directory.Delete(Root, recursive: true);
         }
-        catch (IOException)
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
             // A server may still be writing; the system's temporary directory is cleaned by others.
         }
