@@ -56,8 +56,8 @@ internal static class PastCommands
             "A line for each key: + it is new, - it is gone, ~ it has another value, E it has the same value and expires at another time. "
             + "Both instants are the ends of versions that all shards have. The keys that commands named in between are read at both. The "
             + "user needs the right to run SCAN. --lost shows the commands that a recovery took back, at each shard, as long as the log has "
-            + "them (not of an embedded store); for that the user needs the right to replicate (SYNC). For --commit log, with a redis-server that the proxy runs "
-            + "(--redis-server), and for an embedded store with --retention.",
+            + "them (not of an embedded store); for that the user needs the right to replicate (SYNC). For --commit log, with a "
+            + "redis-server that the proxy runs (--redis-server), and for an embedded store with --retention.",
             DiffCommand.RunAsync),
         new(RetentionCommand.Name, "show how far back the past of a cluster can be read", RetentionCommand.Options,
             ["retention", "retention --address 127.0.0.1:6380 --json"],
