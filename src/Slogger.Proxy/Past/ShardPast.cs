@@ -185,9 +185,8 @@ internal sealed class ShardPast : IPastReads
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {
-            // All data is what a replica gets.
             ReadRights rights = await RightsAsync().ConfigureAwait(false);
-            if (await rights.RefusalAsync(asked.User, ["SYNC"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
+            if (await rights.RefusalAsync(asked.User, ReadRights.OfAllData, _ending.Token).ConfigureAwait(false) is { } why)
             {
                 return PastAnswer.Error(why);
             }

@@ -59,7 +59,7 @@ internal sealed class ShardRoll : IPastRoll
     {
         RedisSupervisorOptions server = _server ?? throw PastAnswer.NoServer();
         await FreeAsync().ConfigureAwait(false);
-        (IReadOnlyList<string> rules, string? why) = await RulesAsync(user, ["SYNC"u8.ToArray()]).ConfigureAwait(false);
+        (IReadOnlyList<string> rules, string? why) = await RulesAsync(user, ReadRights.OfAllData).ConfigureAwait(false);
         if (why is not null) { return PastAnswer.Error(why); }
         VersionNumber last = await _instants.CommittedAsync(new(InstantBy.Version, to), _ending.Token).ConfigureAwait(false);
         Boundary end = _instants.HoldDetail(last), first = _instants.HoldDetail(new(from));
@@ -81,7 +81,7 @@ internal sealed class ShardRoll : IPastRoll
     public Task<byte[]> ReadAsync(PastRead read, VersionNumber version) => InTurnAsync(async () =>
     {
         RedisSupervisorOptions server = _server ?? throw PastAnswer.NoServer();
-        (IReadOnlyList<string> rules, string? why) = await RulesAsync(read.User, ["SYNC"u8.ToArray()], [.. read.Words])
+        (IReadOnlyList<string> rules, string? why) = await RulesAsync(read.User, ReadRights.OfAllData, read.Words)
             .ConfigureAwait(false);
         if (why is not null) { return PastAnswer.Error(why); }
         if (_rolling is not { } rolling || rolling.Of != version)
@@ -233,11 +233,12 @@ internal sealed class ShardRoll : IPastRoll
         await ClearAsync().ConfigureAwait(false);
     }
 
-    // Which commands a user may run, if it may run some; else why not. All data is what a replica gets.
-    private async Task<(IReadOnlyList<string> Rules, string? Refusal)> RulesAsync(string user, params IEnumerable<byte[][]> needed)
+    // Which commands a user may run, if it may run some; else why not.
+    private async Task<(IReadOnlyList<string> Rules, string? Refusal)> RulesAsync(string user,
+        params IEnumerable<IReadOnlyList<byte[]>> needed)
     {
         await using ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false);
-        foreach (byte[][] words in needed)
+        foreach (IReadOnlyList<byte[]> words in needed)
         {
             if (await rights.RefusalAsync(user, words, _ending.Token).ConfigureAwait(false) is { } why) { return ([], why); }
         }

@@ -74,8 +74,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         if (_server is null) { throw PastAnswer.NoServer(); }
         await using (ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false))
         {
-            // All data is what a replica gets.
-            if (await rights.RefusalAsync(user, ["SYNC"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
+            if (await rights.RefusalAsync(user, ReadRights.OfAllData, _ending.Token).ConfigureAwait(false) is { } why)
             {
                 return PastAnswer.Error(why);
             }

@@ -20,6 +20,9 @@ public sealed class ReadRights : IAsyncDisposable
     /// <summary>The right to know all names of keys.</summary>
     public static IReadOnlyList<byte[]> OfNames { get; } = ["SCAN"u8.ToArray(), "0"u8.ToArray()];
 
+    /// <summary>The right to all data, which is what a replica gets.</summary>
+    public static IReadOnlyList<byte[]> OfAllData { get; } = ["SYNC"u8.ToArray()];
+
     /// <summary>The right to read the value of a key, of whatever type.</summary>
     /// <param name="key">The key.</param>
     public static IReadOnlyList<byte[]> OfValue(byte[] key) => ["DUMP"u8.ToArray(), key];

@@ -33,9 +33,9 @@ public class MoveWorldTests
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
         // A world in which nothing happens proves nothing.
         foreach (string what in (string[])["operation", "planned", "cancelled", "process ended", "recovery", "recovery gives slots back",
-            "marker lost",
-                     "way broken", "Applied Planned", "Withhold", "Import", "Discard", "Applied Leaving", "Applied Landed",
-                         "Applied Finished", "read at a former owner", "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving", "AlreadyApplied Finished"])
+            "marker lost", "way broken", "Applied Planned", "Withhold", "Import", "Discard", "Applied Leaving", "Applied Landed",
+            "Applied Finished", "read at a former owner", "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving",
+            "AlreadyApplied Finished"])
             Assert.True(happened.GetValueOrDefault(what) > Worlds / 25,
                 $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
     }
