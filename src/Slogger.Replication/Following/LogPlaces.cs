@@ -19,8 +19,8 @@ internal static class LogPlaces
                 : (new(log.FirstWorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default),
                 offset == log.Origin.Offset);
         }
-        VersionNumber first = Search(log, found.Version, found.Offset - 1) is { } before ? before.Version.Next
-            : VersionNumber.Max(log.FirstVersion, log.FirstBoundary?.Version ?? found.Version);
+        VersionNumber first = FirstAt(log, found, Search(log, found.Version, found.Offset - 1) is { } before ? before.Version.Next
+            : VersionNumber.Max(log.FirstVersion, log.FirstBoundary?.Version ?? found.Version));
         // Of the world-line that has closed it, not of one that has begun there.
         WorldLine line = log.Branches.Where(b => b.Version < first).Select(b => b.WorldLine).Append(log.FirstWorldLine).Max();
         return (found with { Version = first, WorldLine = line }, found.Offset == offset);
@@ -29,6 +29,18 @@ internal static class LogPlaces
     /// <summary>What a log began with, as the end of the version before its first.</summary>
     public static Boundary BaseOf(VersionLog log) =>
         new(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default);
+
+    // The first version that ends where another one does. Those that were closed together with a later one end nowhere.
+    private static VersionNumber FirstAt(VersionLog log, in Boundary end, VersionNumber from)
+    {
+        (long low, long high) = (from.Number, end.Version.Number);
+        while (low < high)
+        {
+            long middle = low + ((high - low) / 2);
+            if (log.BoundaryAtOrBelow(new(middle))?.Offset == end.Offset) { high = middle; } else { low = middle + 1; }
+        }
+        return new(high);
+    }
 
     // The last version that ends at or below an offset.
     private static Boundary? Search(VersionLog log, VersionNumber last, long offset)
