@@ -14,7 +14,6 @@ using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
-using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Rdb;
@@ -202,7 +201,7 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         finally
         {
             // It was moved, if it is kept.
-            DataDirectory.TryDelete(file);
+            File.Delete(file);
         }
     }
 
