@@ -47,24 +47,8 @@ internal sealed class ResetPlan(long shiftMs)
         }
     }
 
-    /// <summary>Writes all of it.</summary>
-    /// <param name="live">The store.</param>
-    /// <param name="limit">Of each answer.</param>
-    /// <param name="check">Is called before each batch, and throws if nothing may be written any more.</param>
-    /// <param name="stop">Gives up.</param>
-    /// <exception cref="RedisException">It was not written, or not to its end.</exception>
-    public async Task WriteAsync(RedisEndpoint live, TimeSpan limit, Action check, CancellationToken stop)
-    {
-        await using RedisPipeline connection = await RedisPipeline.ConnectAsync(live, limit, stop).ConfigureAwait(false);
-        foreach (RedisBatch batch in _deletions.Concat(_batches))
-        {
-            check();
-            foreach (RedisReply reply in await connection.RunAsync(batch, stop).ConfigureAwait(false))
-            {
-                if (reply.IsError) { throw new RedisException(RedisProblem.Protocol, $"Redis answered {reply.Text}"); }
-            }
-        }
-    }
+    /// <summary>The writes, in the order in which they are done.</summary>
+    public IEnumerable<RedisBatch> Batches => _deletions.Concat(_batches);
 
     private void Add(List<RedisBatch> batches, IEnumerable<DumpedKey> keys)
     {
@@ -84,7 +68,8 @@ internal sealed class ResetPlan(long shiftMs)
         Bytes += batch?.Bytes ?? 0;
     }
 
-    // A string as itself: an embedded store, which may follow, knows no RESTORE. One that has expired is not there afterwards.
+    // A string as itself: an embedded store knows no RESTORE, neither this one nor one that follows. One that has expired is not there
+    // afterwards.
     private void Add(RedisBatch batch, DumpedKey key)
     {
         byte[] name = key.Key.Name, expiry = Number(key.ExpiresAtMs == 0 ? 0 : key.ExpiresAtMs + shiftMs);

@@ -32,6 +32,9 @@ internal interface IFasterPastHost
 
     /// <summary>When a version ends.</summary>
     HybridTimestamp EndOf(VersionNumber version);
+
+    /// <summary>Sets the store back.</summary>
+    IPastReset Reset { get; }
 }
 
 /// <summary>An open past. The control task, if nothing else is said.</summary>
@@ -89,7 +92,7 @@ internal sealed class FasterPast : ICheckpointSource
         // It has no users: whoever reaches it may read it.
         _reads = new(options, log, checkpoints, _instants, _keyIndexes)
         {
-            Live = () => null, Reset = new NoReset(), LineOf = shard.Recovery.LineOf, HasLost = false,
+            Live = () => null, Reset = host.Reset, LineOf = shard.Recovery.LineOf, HasLost = false,
         };
         _checkpointer = new(options, report, log, new Lock(), checkpoints, this)
         {
@@ -133,7 +136,23 @@ internal sealed class FasterPast : ICheckpointSource
     }
 
     /// <summary>Reads it.</summary>
-    public IPastReads Reads => _reads;
+    public ShardPast Reads => _reads;
+
+    /// <summary>Which instants there are.</summary>
+    public PastInstants Instants => _instants;
+
+    /// <summary>The recorded cut as far as the history holds it, durably: what it does not have yet is no instant.</summary>
+    public WorldPoint Committed
+    {
+        get
+        {
+            WorldPoint cut = _shard.RecordedCut;
+            return new(cut.WorldLine, _log.IsEmpty ? VersionNumber.Zero : VersionNumber.Min(cut.Version, _log.DurableClosed.Closed));
+        }
+    }
+
+    /// <summary>The end of the newest version of that.</summary>
+    public Boundary? LastCommitted => _log.BoundaryAtOrBelow(Committed.Version);
 
     /// <summary>It cannot be written any more, and a while has passed: it is to be opened again.</summary>
     public bool IsToBeOpened => _hasFailed && Environment.TickCount64 - Volatile.Read(ref _failedMs) > s_pause.TotalMilliseconds;
@@ -222,16 +241,6 @@ internal sealed class FasterPast : ICheckpointSource
         {
             // Whatever becomes of readers: it is to be opened again.
             _log.Dispose();
-        }
-    }
-
-    // What the history does not have yet is no instant.
-    private WorldPoint Committed
-    {
-        get
-        {
-            WorldPoint cut = _shard.RecordedCut;
-            return new(cut.WorldLine, _log.IsEmpty ? VersionNumber.Zero : VersionNumber.Min(cut.Version, _log.DurableClosed.Closed));
         }
     }
 

@@ -118,6 +118,7 @@ internal partial class FasterShard
     {
         await base.EndFollowingAsync().ConfigureAwait(false);
         await Site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await _reset.StopAsync().ConfigureAwait(false);
         await _keeper.ConfigureAwait(false);
         await EndPastAsync().ConfigureAwait(false);
         // The store ends before the loop does, which must have no way to it then.

@@ -50,6 +50,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
     private readonly Lock _pastLock = new();
     private long _pastNotBeforeMs;
     private bool _hasPastEnded;
+    private readonly ShardReset _reset;
 
     // As of the keeper's last look: the store may have ended when it is asked for.
     private volatile FasterStatistics? _statistics;
@@ -59,6 +60,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
     {
         _fasterOptions = OptionsOf(options);
         _rollbacks = new(options.Shard, report, exit => Fail(exit));
+        _reset = new(this, this, report);
     }
 
     /// <summary>The store, once it is open.</summary>
@@ -200,6 +202,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
         }
         if (_past is null) { OpenPastAgain(); }
         _past?.Keep();
+        _reset.Keep();
     }
 
     private void OpenPastAgain()
@@ -228,6 +231,8 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
         lock (_pastLock) { _hasPastEnded = true; }
         if (_past is { } past) { await past.EndAsync().ConfigureAwait(false); }
     }
+
+    IPastReset IFasterPastHost.Reset => _reset;
 
     FasterStore? IFasterPastHost.Store => Versions.IsAttached ? _faster : null;
 

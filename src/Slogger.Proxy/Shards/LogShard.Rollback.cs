@@ -205,12 +205,6 @@ internal sealed partial class LogShard
 
     private string StoreNote => Path.Combine(_options.DataDirectory, "store-on-its-way");
 
-    // The store holds a part of a reset, or all of it. Whether the cluster has it is decided by the cut: the store goes to where a world-line
-    // branches there, and is not continued before.
-    private string ResetNote => Path.Combine(_options.DataDirectory, "reset-on-its-way");
-
-    private void NoteReset() => DurableFile.Write(_files, ResetNote, Encoding.ASCII.GetBytes(OwnReplicationId!));
-
     // The store with this identity is neither continued nor taken for somebody else's: it is to be restored.
     private void NoteStore(RedisFacts facts) => DurableFile.Write(_files, StoreNote, Encoding.ASCII.GetBytes(facts.ReplicationId));
 

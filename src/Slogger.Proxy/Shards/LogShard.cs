@@ -147,19 +147,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             NowUs = () => Now().Microseconds,
             Owners = new(_options.Shard, () => Moves.Watch, () => Seat.Partitions),
         };
-        _reset = new(this, _instants, _report)
-        {
-            Past = () => _past!,
-            Live = () => _fence.Endpoint,
-            Committed = () => _log.BoundaryAtOrBelow(RecordedCut.Version),
-            Note = NoteReset,
-            GoesBackInPlace = () =>
-            {
-                if (_options.Rollback != RollbackMethod.InPlace) { return true; }
-                _indexes.Start();
-                return _indexes.IsReady;
-            },
-        };
+        _reset = new(this, this, _report);
         if (_options.Retention > TimeSpan.Zero) { _keyIndexes = new(_log, _report, $"shard {_options.Shard}"); }
         _past = new(_options, _log, _checkpoints, _instants, _keyIndexes)
         {

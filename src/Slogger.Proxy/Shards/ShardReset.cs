@@ -19,12 +19,12 @@ namespace Slogger.Proxy.Shards;
 
 /// <summary>The resets of a shard, one at a time. Any thread.</summary>
 /// <param name="shard">Whose.</param>
-/// <param name="instants">Which instants there are.</param>
+/// <param name="store">What it needs of the store.</param>
 /// <param name="report">For people.</param>
-internal sealed class ShardReset(VersionedShard shard, PastInstants instants, ILogger report) : IPastReset
+internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogger report) : IPastReset
 {
     private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), HeldSilentMax = TimeSpan.FromSeconds(10);
-    private static readonly TimeSpan StepMax = TimeSpan.FromSeconds(1), AnswerMax = TimeSpan.FromSeconds(30);
+    private static readonly TimeSpan StepMax = TimeSpan.FromSeconds(1);
     private static readonly TimeSpan WriteMax = TimeSpan.FromSeconds(40), InPlaceMax = TimeSpan.FromSeconds(30);
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(1), LookPause = TimeSpan.FromMilliseconds(50);
 
@@ -33,26 +33,11 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
     private Job? _job;
     private Task _giving = Task.CompletedTask;
 
-    /// <summary>What was then.</summary>
-    public required Func<ShardPast> Past { get; init; }
-
-    /// <summary>The live store.</summary>
-    public required Func<RedisEndpoint> Live { get; init; }
-
-    /// <summary>The end of the newest version that is committed.</summary>
-    public required Func<Boundary?> Committed { get; init; }
-
-    /// <summary>Notes durably that the store holds a part of a reset: no start may go on with it.</summary>
-    public required Action Note { get; init; }
-
-    /// <summary>Whether the store would go to a branch in place now, and not by loading all of it. Sees to it that it will.</summary>
-    public required Func<bool> GoesBackInPlace { get; init; }
-
     /// <inheritdoc />
     public Task<byte[]> PrepareAsync(long version, byte[] prefix, long shiftMs, string user) => PastAnswer.OfAsync(async () =>
     {
         if (WhyNot() is { } reason) { throw new PastException(reason); }
-        await using (ReadRights rights = await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false))
+        await using (ReadRights rights = await ReadRights.OpenAsync(store.Users, _ending.Token).ConfigureAwait(false))
         {
             // Who may lose all keys may put them back.
             if (await rights.RefusalAsync(user, ["FLUSHALL"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
@@ -60,8 +45,8 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
                 return PastAnswer.Error(why);
             }
         }
-        await instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
-        Boundary end = instants.HoldDetail(new(version));
+        await store.Instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
+        Boundary end = store.Instants.HoldDetail(new(version));
         var job = new Job(end, prefix, shiftMs, _ending.Token);
         lock (_gate)
         {
@@ -77,7 +62,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
         var reply = new List<byte>();
         RespText.AppendHeader(reply, '*', 4);
         RespText.AppendBulk(reply, Encoding.ASCII.GetBytes(job.Name));
-        foreach (long number in (long[])[end.WorldLine.Number, end.Version.Number, instants.TimeUsOf(end.Version)])
+        foreach (long number in (long[])[end.WorldLine.Number, end.Version.Number, store.Instants.TimeUsOf(end.Version)])
         {
             RespText.AppendHeader(reply, ':', number);
         }
@@ -88,7 +73,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
     public Task<byte[]> StateAsync(string name) => StepAsync(name, job =>
     {
         // Other shards may take longer to get ready.
-        if (!shard.Reset.IsHeld) { instants.HoldDetail(job.End.Version); }
+        if (!shard.Reset.IsHeld) { store.Instants.HoldDetail(job.End.Version); }
         return Task.FromResult(StateOf(job));
     });
 
@@ -150,9 +135,9 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
             before = shard.Versions.OpenVersion - 1;
         }
         while (!MayWrite()) { await Task.Delay(Pause, stop).ConfigureAwait(false); }
-        Note();
+        store.NoteReset();
         // A batch that is sent before a recovery begins is awaited by it: see OnStoreLostAsync.
-        await job.Plan.WriteAsync(Live(), AnswerMax, () => { if (!MayWrite()) { throw Recovered(); } }, stop).ConfigureAwait(false);
+        await store.WriteAsync(job.Plan.Batches, () => { if (!MayWrite()) { throw Recovered(); } }, stop).ConfigureAwait(false);
         lock (shard.Versions.Lock)
         {
             if (!shard.Reset.Written()) { throw Recovered(); }
@@ -215,13 +200,14 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
     private string? WhyNot() => shard.CohortShard is not null ? "the shards of this cluster are replicated: a reset is not possible there"
         : !shard.HasGridCuts ? "this cluster finds its cuts by dependencies (--finder): a reset needs the clock grid's"
         : !shard.IsOpen ? "the shard does not serve now: try again"
-        : Past().HasServer ? null : PastAnswer.NoServer().Message;
+        : store.WhyNot is { } reason ? reason
+        : store.Past.HasServer ? null : PastAnswer.NoServer().Message;
 
     private async Task PrepareAsync(Job job)
     {
         try
         {
-            await instants.CommittedAsync(new(InstantBy.Ago, 0), job.Life.Token).ConfigureAwait(false);
+            await store.Instants.CommittedAsync(new(InstantBy.Ago, 0), job.Life.Token).ConfigureAwait(false);
             int before;
             do
             {
@@ -231,7 +217,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
             while (job.Plan.Keys - before > ShardPast.KeysAtOnce);
             // A shard whose store would have to be loaded as a whole is not waited for for ever.
             long until = Environment.TickCount64 + (long)InPlaceMax.TotalMilliseconds;
-            while (!GoesBackInPlace() && Environment.TickCount64 < until)
+            while (!store.GoesBackInPlace() && Environment.TickCount64 < until)
             {
                 await Task.Delay(LookPause, job.Life.Token).ConfigureAwait(false);
             }
@@ -246,10 +232,10 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
     // Adds what has been done up to the newest version that is committed: all, once operations are held.
     private async Task AddAsync(Job job, CancellationToken stop)
     {
-        if (Committed() is not { } last) { throw new PastException("nothing is kept yet"); }
-        IEnumerable<StoreKey> touched = Past().TouchedKeys(job.UpTo, last, stop);
+        if (store.LastCommitted is not { } last) { throw new PastException("nothing is kept yet"); }
+        IEnumerable<StoreKey> touched = store.Past.TouchedKeys(job.UpTo, last, stop);
         if (job.Prefix.Length > 0) { touched = touched.Where(k => k.Name.AsSpan().StartsWith(job.Prefix)); }
-        await foreach (IReadOnlyList<DumpedKey> some in Past().DumpAllAsync(job.End.Version, job.Plan.Missing(touched), stop)
+        await foreach (IReadOnlyList<DumpedKey> some in store.Past.DumpAllAsync(job.End.Version, job.Plan.Missing(touched), stop)
             .ConfigureAwait(false))
         {
             job.Plan.Add(some);
@@ -379,7 +365,8 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
 
     private bool IsCovered()
     {
-        lock (shard.Versions.Lock) { return shard.Reset.IsCovered(shard.RecordedCut); }
+        WorldPoint committed = store.Committed;
+        lock (shard.Versions.Lock) { return shard.Reset.IsCovered(committed); }
     }
 
     private VersionNumber? ResultOf()

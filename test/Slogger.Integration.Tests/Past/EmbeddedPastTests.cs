@@ -1,6 +1,7 @@
 // The past of shards with an embedded store: what each of its readers says of an instant is what clients saw then, whatever dies.
 // SLOGGER_TEST_SEED repeats a run; SLOGGER_TEST_ROUNDS=n makes that with kills longer.
 using System.Globalization;
+using System.Text.Json;
 using Slogger.Client;
 using Slogger.Integration.Tests.Client;
 using Slogger.Integration.Tests.Cluster;
@@ -23,10 +24,10 @@ public sealed class EmbeddedPastTests(ITestOutputHelper output)
         Environment.GetEnvironmentVariable("SLOGGER_TEST_ROUNDS"), CultureInfo.InvariantCulture, out int n) ? n : 5;
 
     // With a program that shows the past.
-    private static readonly string[] s_shown = ["--commit", "faster", "--redis-server", RedisProcess.Executable];
+    internal static readonly string[] Shown = ["--commit", "faster", "--redis-server", RedisProcess.Executable];
 
     private static string[] Options(string retention = "1h", params string[] further) =>
-        ["--faster-memory", "256mb", .. s_shown, "--retention", retention, "--checkpoint-every", "1mb", "--log-budget", "512mb", .. further];
+        ["--faster-memory", "256mb", .. Shown, "--retention", retention, "--checkpoint-every", "1mb", "--log-budget", "512mb", .. further];
 
     private sealed record Moment(string Version, List<Seen> Keys);
 
@@ -334,7 +335,7 @@ public sealed class EmbeddedPastTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false)
         {
-            Embedded = embedded, EmbeddedOptions = s_shown, Options = ["--retention", "1h"],
+            Embedded = embedded, EmbeddedOptions = Shown, Options = ["--retention", "1h"],
         };
         await cluster.StartAsync();
         await cluster.ServingAsync();
@@ -453,7 +454,7 @@ public sealed class EmbeddedPastTests(ITestOutputHelper output)
         Assert.Single((await client.DoAsync("DPR.HISTORY", "k", "TO", version)).Items[3].Items);
         (int code, string told) = await ProxyProcess.CommandAsync("reset", "--address", At(shard), "--to", version, "--dry-run");
         Assert.Equal(1, code);
-        Assert.Contains("a shard with an embedded store cannot be set back", told);
+        Assert.Contains("start with --commit faster --redis-server redis-server", told);
         (code, told) = await ProxyProcess.CommandAsync("retention", "--address", At(shard));
         Assert.True(code == 0, told);
         Assert.Contains("1 h promised", told);
@@ -486,9 +487,72 @@ public sealed class EmbeddedPastTests(ITestOutputHelper output)
         Assert.Equal("v", (await after.DoAsync("DPR.ASOF", "AGO", "0", "GET", "k")).Text);
     }
 
+    [Fact]
+    public async Task Reset_AnyMoment_IsThereAgain_AndSoIsWhatWasBefore()
+    {
+        int seed = TestSeed.Choose(output);
+        var random = new Random(seed);
+        using var workspace = new Workspace();
+        using var shard = new EmbeddedShard(workspace) { Options = Options() };
+        await shard.StartAsync();
+        List<Moment> moments = [];
+        using (RespClient client = await shard.ConnectAsync())
+        {
+            for (int i = 0; i < 8; i++)
+            {
+                await WriteAsync(client, random, random.Next(30, 300));
+                moments.Add(await LookAsync(client));
+            }
+        }
+        foreach (Moment moment in moments.OrderBy(_ => random.Next()).Take(4))
+        {
+            List<Seen> before = await ContentsAsync(shard);
+            JsonElement report = await ResetTests.ResetAsync(shard.Proxy.Port, moment.Version);
+            SnapshotTests.AssertSame(moment.Keys, await ContentsAsync(shard));
+            // Now and then of a process that was killed since.
+            if (random.Next(2) == 0) { await shard.KillAndStartAsync(); }
+            SnapshotTests.AssertSame(moment.Keys, await ContentsAsync(shard));
+            await ResetTests.ResetAsync(shard.Proxy.Port, report.GetProperty("undo_version").GetRawText());
+            SnapshotTests.AssertSame(before, await ContentsAsync(shard));
+        }
+    }
+
+    // What does not fit is an error, and the store is as it was.
+    [Fact]
+    public async Task Reset_WithoutRoomForIt_ChangesNothing()
+    {
+        using var workspace = new Workspace();
+        using var shard = new EmbeddedShard(workspace)
+        {
+            Options = ["--faster-memory", "64mb", "--faster-page", "8mb", .. Shown, "--retention", "1h"],
+        };
+        await shard.StartAsync();
+        string large = new('y', 1 << 20), version;
+        using (RespClient client = await shard.ConnectAsync())
+        {
+            for (int i = 0; i < 12; i++) { await client.DoAsync("SET", $"large:{i}", large); }
+            version = await VersionNowAsync(client);
+            for (int i = 0; i < 12; i++) { await client.DoAsync("SET", $"large:{i}", "small"); }
+            await VersionNowAsync(client);
+            for (int i = 0; (await client.CallAsync("SET", $"filler:{i}", large)) is { IsError: false }; i++) { Assert.True(i < 100); }
+        }
+        (int code, string told) = await ProxyProcess.CommandAsync("reset", "--address", At(shard), "--to", version, "--prefix", "large:");
+        Assert.Equal(1, code);
+        // A store that is full does not keep its commits for the past.
+        Assert.Matches("the store answered OOM|has a gap|is not kept", told);
+        using RespClient after = await shard.ConnectAsync();
+        for (int i = 0; i < 12; i++) { Assert.Equal("small", (await after.DoAsync("GET", $"large:{i}")).Text); }
+    }
+
     // ---- What a store shows ----
 
     private static string At(EmbeddedShard shard) => $"127.0.0.1:{Text(shard.Proxy.Port)}";
+
+    private static async Task<List<Seen>> ContentsAsync(EmbeddedShard shard)
+    {
+        using RespClient client = await shard.ConnectAsync();
+        return await StoreContents.ReadAllAsync(client, databases: 1);
+    }
 
     private static async Task<Moment> LookAsync(RespClient client)
     {

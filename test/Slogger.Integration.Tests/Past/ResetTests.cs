@@ -130,11 +130,17 @@ public sealed class ResetTests(ITestOutputHelper output)
     }
 
     // Whoever manages it goes silent for good behind a step, and a process is killed.
-    [Fact]
-    public async Task Killed_BehindAnyStep_AllOfItIsThere_OrNothing()
+    [Theory]
+    [InlineData(0)]
+    [InlineData(1)]
+    [InlineData(2)]
+    public async Task Killed_BehindAnyStep_AllOfItIsThere_OrNothing(int embedded)
     {
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, 2, usesPostgres: false);
+        await using var cluster = new ClusterDeployment(workspace, 2, usesPostgres: false)
+        {
+            Embedded = embedded, EmbeddedOptions = EmbeddedPastTests.Shown, Options = ["--retention", "1h"],
+        };
         await cluster.StartAsync();
         string[] keys = [cluster.Key(0, "k"), cluster.Key(1, "k")];
         // Who is behind which step when it dies.
@@ -386,7 +392,7 @@ public sealed class ResetTests(ITestOutputHelper output)
         return (Of(0), Of(1));
     }
 
-    private static async Task<JsonElement> ResetAsync(int port, string to, params string[] options)
+    internal static async Task<JsonElement> ResetAsync(int port, string to, params string[] options)
     {
         (int code, string told) = await ProxyProcess.CommandAsync(["reset", "--json", "--address", At(port), "--to", to, .. options]);
         Assert.True(code == 0, told);

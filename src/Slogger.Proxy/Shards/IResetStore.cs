@@ -1,0 +1,45 @@
+// What a reset (ShardReset) needs of a shard's store: what is committed, and a way to write what undoes it.
+using Slogger.Core.WorldLines;
+using Slogger.Log.Format;
+using Slogger.Proxy.Past;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Past;
+
+namespace Slogger.Proxy.Shards;
+
+/// <summary>The store of a shard that is set back. Any thread.</summary>
+internal interface IResetStore
+{
+    /// <summary>Why it cannot be set back at all; null: it can.</summary>
+    string? WhyNot { get; }
+
+    /// <summary>The Redis that knows what users may do; null: there are no users.</summary>
+    RedisEndpoint? Users { get; }
+
+    /// <summary>What was then.</summary>
+    /// <exception cref="PastException">It is not open now.</exception>
+    ShardPast Past { get; }
+
+    /// <summary>Which instants there are.</summary>
+    /// <exception cref="PastException">The past is not open now.</exception>
+    PastInstants Instants { get; }
+
+    /// <summary>How far the past holds what is committed.</summary>
+    WorldPoint Committed { get; }
+
+    /// <summary>The end of the newest version of that.</summary>
+    Boundary? LastCommitted { get; }
+
+    /// <summary>Notes durably that the store holds a part of a reset: no start may go on with it.</summary>
+    void NoteReset();
+
+    /// <summary>Whether the store would go to a branch in place now, and not by loading all of it. Sees to it that it will.</summary>
+    bool GoesBackInPlace();
+
+    /// <summary>Writes to it.</summary>
+    /// <param name="batches">The commands.</param>
+    /// <param name="check">Is called before each batch, and throws if nothing may be written any more.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="RedisException">It was not written, or not to its end.</exception>
+    Task WriteAsync(IEnumerable<RedisBatch> batches, Action check, CancellationToken stop);
+}

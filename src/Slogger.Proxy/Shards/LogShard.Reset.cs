@@ -1,0 +1,53 @@
+// What a reset (ShardReset) needs of a shard with a version log.
+using System.Text;
+using Slogger.Core.WorldLines;
+using Slogger.Log.Files;
+using Slogger.Log.Format;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Past;
+using Slogger.Redis.Connections;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class LogShard : IResetStore
+{
+    private static readonly TimeSpan s_resetAnswerMax = TimeSpan.FromSeconds(30);
+
+    string? IResetStore.WhyNot => null;
+
+    RedisEndpoint? IResetStore.Users => _fence.Endpoint;
+
+    ShardPast IResetStore.Past => _past!;
+
+    PastInstants IResetStore.Instants => _instants!;
+
+    WorldPoint IResetStore.Committed => RecordedCut;
+
+    Boundary? IResetStore.LastCommitted => _log.BoundaryAtOrBelow(RecordedCut.Version);
+
+    bool IResetStore.GoesBackInPlace()
+    {
+        if (_options.Rollback != RollbackMethod.InPlace) { return true; }
+        _indexes.Start();
+        return _indexes.IsReady;
+    }
+
+    async Task IResetStore.WriteAsync(IEnumerable<RedisBatch> batches, Action check, CancellationToken stop)
+    {
+        await using RedisPipeline live = await RedisPipeline.ConnectAsync(_fence.Endpoint, s_resetAnswerMax, stop).ConfigureAwait(false);
+        foreach (RedisBatch batch in batches)
+        {
+            check();
+            foreach (RedisReply reply in await live.RunAsync(batch, stop).ConfigureAwait(false))
+            {
+                if (reply.IsError) { throw new RedisException(RedisProblem.Protocol, $"Redis answered {reply.Text}"); }
+            }
+        }
+    }
+
+    // The store holds a part of a reset, or all of it. Whether the cluster has it is decided by the cut: the store goes to where a world-line
+    // branches there, and is not continued before.
+    private string ResetNote => Path.Combine(_options.DataDirectory, "reset-on-its-way");
+
+    void IResetStore.NoteReset() => DurableFile.Write(_files, ResetNote, Encoding.ASCII.GetBytes(OwnReplicationId!));
+}
