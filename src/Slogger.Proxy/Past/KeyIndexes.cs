@@ -29,6 +29,9 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
     private Thread? _thread;
     private long _notBeforeMs;
 
+    /// <summary>Gives a segment's keys from what has read them already. False: it does not know all of them; null: not yet.</summary>
+    public Func<SealedSegment, KeyIndexMaker, bool?> Known { get; init; } = (_, _) => false;
+
     /// <summary>Begins to make those that are missing. The control task; it waits for nothing.</summary>
     public void Keep()
     {
@@ -137,7 +140,14 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
         }
     }
 
-    // False: its last command's end has not come yet.
+    private bool Read(KeyIndexMaker maker, in SealedSegment segment)
+    {
+        using var history = new LogHistory(log);
+        (long before, int database) = segment.Before!.Value;
+        return maker.Read(history, before, database, segment.Start, segment.End, log.DurableOffset, _ending.Token);
+    }
+
+    // False: not yet, since its last command's end has not come, or others are about to read it.
     private bool Make(KeyIndexMaker maker, in SealedSegment segment)
     {
         var mark = new KeyIndexMark(segment.Sequence, segment.Salt);
@@ -145,9 +155,8 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
         {
             if (there is null)
             {
-                using var history = new LogHistory(log);
-                (long before, int database) = segment.Before!.Value;
-                if (!maker.Read(history, before, database, segment.Start, segment.End, log.DurableOffset, _ending.Token)) { return false; }
+                if (Known(segment, maker) is not { } isKnown) { return false; }
+                if (!isKnown && !Read(maker, segment)) { return false; }
                 FailPoint.Pass(FailPoint.KeyIndexRead);
                 maker.Write(segment.IndexPath, mark);
                 FailPoint.Pass(FailPoint.KeyIndexWritten);

@@ -148,7 +148,10 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Owners = new(_options.Shard, () => Moves.Watch, () => Seat.Partitions),
         };
         _reset = new(this, this, _report);
-        if (_options.Retention > TimeSpan.Zero) { _keyIndexes = new(_log, _report, $"shard {_options.Shard}"); }
+        if (_options.Retention > TimeSpan.Zero)
+        {
+            _keyIndexes = new(_log, _report, $"shard {_options.Shard}") { Known = (segment, into) => _indexes.Give(segment, into) };
+        }
         _past = new(_options, _log, _checkpoints, _instants, _keyIndexes)
         {
             Live = () => _fence.Endpoint,

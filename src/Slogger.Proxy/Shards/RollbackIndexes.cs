@@ -7,6 +7,7 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
+using Slogger.Redis.Past;
 using Slogger.Redis.Rdb;
 using Slogger.Redis.Rollback;
 using Slogger.Replication.Following;
@@ -97,6 +98,21 @@ internal sealed class RollbackIndexes : IDisposable
     public void ReadTo(long offset)
     {
         lock (_reading) { _tail.ReadTo(_history ??= new LogHistory(_log), offset); }
+    }
+
+    /// <summary>Gives what is known of a segment's commands.</summary>
+    /// <param name="segment">The segment.</param>
+    /// <param name="into">Takes them.</param>
+    /// <returns>False: not all of them are known; null: not yet.</returns>
+    public bool? Give(in SealedSegment segment, KeyIndexMaker into)
+    {
+        lock (_reading)
+        {
+            // It has not changed since.
+            if (!_log.SealedSegments.Contains(segment)) { return false; }
+            bool isComing = IsReady && _tail.Start <= segment.Start && _tail.Position < segment.End;
+            return isComing ? null : into.Take(_tail, _history ??= new LogHistory(_log), segment.Start, segment.End, _ending.Token);
+        }
     }
 
     /// <summary>Changes the log's history, and forgets with it what is void.</summary>

@@ -1,4 +1,5 @@
-// Makes the index of a segment's keys: reads the commands that begin in it, orders them by key, and writes the file (see KeyIndex).
+// Makes the index of a segment's keys: reads the commands that begin in it, or takes them from the index of the log's tail, which has read
+// them already; orders them by key, and writes the file (see KeyIndex).
 using System.Buffers.Binary;
 using System.Runtime.InteropServices;
 using System.Text;
@@ -16,7 +17,7 @@ public sealed class KeyIndexMaker
 
     private const int PieceBytes = 256 << 10, CommandBytesMax = EffectReader.CommandBytesMax;
 
-    private readonly List<uint> _hashes = [], _places = [];
+    private List<uint> _hashes = [], _places = [];
     private readonly List<(uint Place, int Database)> _databases = [];
     private readonly List<(uint Place, byte[] Name)> _unconfined = [];
     private readonly List<EffectKey> _keys = [];
@@ -41,44 +42,62 @@ public sealed class KeyIndexMaker
         _places.Clear();
         _databases.Clear();
         _unconfined.Clear();
-        var cutter = new EffectCutter();
-        var piece = new byte[PieceBytes];
-        long at = before, given = before;
+        var cutter = new Cutting(history, before, limit);
         long? first = null;
         while (true)
         {
-            if (at >= start && first is null)
+            long begun = cutter.At;
+            if (begun >= start && first is null)
             {
-                first = at;
+                first = begun;
                 _databases.Add((0, database));
             }
-            if (at >= end) { break; }
-            while (!cutter.Next())
-            {
-                stop.ThrowIfCancellationRequested();
-                if (cutter.Rest > CommandBytesMax)
-                {
-                    throw new PastException($"it has a command of more than {CommandBytesMax >> 20} MB");
-                }
-                int read = given >= limit ? 0 : history.Read(given, piece.AsSpan(0, (int)Math.Min(PieceBytes, limit - given)));
-                if (read == 0) { return false; }
-                cutter.Give(piece.AsSpan(0, read));
-                given += read;
-            }
-            long begun = at;
-            at = given - cutter.Rest;
+            if (begun >= end) { break; }
+            if (!cutter.Next(stop)) { return false; }
             EffectReach reach = EffectScope.Find(cutter.Effect, database, _keys);
             if (reach == EffectReach.Select) { database = EffectScope.DatabaseOf(cutter.Effect) ?? database; }
             if (first is not { } origin) { continue; }
             if (begun - origin > uint.MaxValue) { throw new PastException("it is too large"); }
             Note((uint)(begun - origin), reach, cutter.Effect, database);
         }
-        (_first, _end, _madeTo) = (first!.Value, at, end);
+        (_first, _end, _madeTo) = (first!.Value, cutter.At, end);
         return true;
     }
 
-    /// <summary>Writes what was read last, once, and puts the file in its place. Nothing is synced: what a crash leaves is checked before
-    /// it is used.</summary>
+    /// <summary>Takes a segment out of the index of the log's tail, instead of reading it.</summary>
+    /// <param name="tail">The index.</param>
+    /// <param name="history">The bytes.</param>
+    /// <param name="start">The segment's first offset.</param>
+    /// <param name="end">The offset behind its last byte.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>False: the index does not know all of it.</returns>
+    /// <exception cref="Connections.RedisException">The bytes are no replication stream (Protocol).</exception>
+    public bool Take(TailIndex tail, IHistorySource history, long start, long end, CancellationToken stop)
+    {
+        ArgumentNullException.ThrowIfNull(tail);
+        ArgumentNullException.ThrowIfNull(history);
+        if (tail.PartOf(start, end) is not { } part) { return false; }
+        // Its last command may end behind the segment.
+        long last = part.Below;
+        for (var cutter = new Cutting(history, last, long.MaxValue); last < end; last = cutter.At)
+        {
+            if (!cutter.Next(stop)) { return false; }
+        }
+        (_hashes, _places, _first) = (part.Hashes, part.Places, part.First ?? last);
+        _databases.Clear();
+        _databases.Add((0, part.Database));
+        _databases.AddRange(part.Selects.Where(s => s.Offset > _first).Select(s => ((uint)(s.Offset - _first), s.Database)));
+        _unconfined.Clear();
+        foreach ((long offset, string name) in part.Unconfined)
+        {
+            AddUnconfined((uint)(offset - _first), Encoding.Latin1.GetBytes(name));
+        }
+        (_end, _madeTo) = (last, end);
+        return true;
+    }
+
+    /// <summary>Writes what was read or taken last, once, and puts the file in its place. Nothing is synced: what a crash leaves is checked
+    /// before it is used.</summary>
     /// <param name="path">The file.</param>
     /// <param name="mark">The segment.</param>
     /// <exception cref="IOException">It cannot be written.</exception>
@@ -151,6 +170,38 @@ public sealed class KeyIndexMaker
         }
     }
 
+    // The commands from a place on, as far as there are bytes.
+    private sealed class Cutting(IHistorySource history, long from, long limit)
+    {
+        private readonly EffectCutter _cutter = new();
+        private readonly byte[] _piece = new byte[PieceBytes];
+        private long _given = from;
+
+        public Effect Effect => _cutter.Effect;
+
+        // Where the last one ends.
+        public long At { get; private set; } = from;
+
+        // False: the next one's end has not come yet.
+        public bool Next(CancellationToken stop)
+        {
+            while (!_cutter.Next())
+            {
+                stop.ThrowIfCancellationRequested();
+                if (_cutter.Rest > CommandBytesMax)
+                {
+                    throw new PastException($"it has a command of more than {CommandBytesMax >> 20} MB");
+                }
+                int read = _given >= limit ? 0 : history.Read(_given, _piece.AsSpan(0, (int)Math.Min(PieceBytes, limit - _given)));
+                if (read == 0) { return false; }
+                _cutter.Give(_piece.AsSpan(0, read));
+                _given += read;
+            }
+            At = _given - _cutter.Rest;
+            return true;
+        }
+    }
+
     private void Note(uint place, EffectReach reach, Effect effect, int database)
     {
         switch (reach)
@@ -166,9 +217,11 @@ public sealed class KeyIndexMaker
                 }
                 break;
             case EffectReach.Anything:
-                ReadOnlySpan<byte> name = effect[0];
-                _unconfined.Add((place, name[..Math.Min(name.Length, KeyIndex.NameBytes)].ToArray()));
+                AddUnconfined(place, effect[0]);
                 break;
         }
     }
+
+    private void AddUnconfined(uint place, ReadOnlySpan<byte> name) =>
+        _unconfined.Add((place, name[..Math.Min(name.Length, KeyIndex.NameBytes)].ToArray()));
 }

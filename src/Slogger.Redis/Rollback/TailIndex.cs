@@ -8,6 +8,22 @@ using Slogger.Redis.Feeding;
 
 namespace Slogger.Redis.Rollback;
 
+/// <summary>The commands that begin in a part of the tail. Not thread-safe.</summary>
+/// <param name="First">Where the first that is noted begins; null: none is.</param>
+/// <param name="Below">A command boundary below the part's end: where the last begins that is noted there, or where the tail does.</param>
+/// <param name="Database">The database selected at the first, or else throughout.</param>
+/// <param name="Selects">Where others are selected within, in order.</param>
+/// <param name="Unconfined">The commands that are not confined to keys that they name, in order.</param>
+internal sealed record TailPart(long? First, long Below, int Database, IReadOnlyList<(long Offset, int Database)> Selects,
+    IReadOnlyList<(long Offset, string Name)> Unconfined)
+{
+    /// <summary>The upper halves of hashes of keys. Those that are the same are in the order of the stream.</summary>
+    public List<uint> Hashes { get; } = [];
+
+    /// <summary>Where the command begins that names each, from the first on.</summary>
+    public List<uint> Places { get; } = [];
+}
+
 /// <summary>The index of the log's tail. Thread-safe.</summary>
 public sealed class TailIndex : IEffectIndex
 {
@@ -55,6 +71,20 @@ public sealed class TailIndex : IEffectIndex
             if (IsByHash) { return; }
             HashOrder.Sort(Hashes, Places, new uint[ChunkEntries], new uint[ChunkEntries]);
             IsByHash = true;
+        }
+
+        public IEnumerable<long> Within(long from, long to) => Places.Take(Count).Select(p => Origin + p).Where(o => o >= from && o < to);
+
+        // Of the same hash in order, also if it is ordered by hash.
+        public void CopyTo(TailPart part, long first, long to)
+        {
+            for (int i = 0; i < Count; i++)
+            {
+                long offset = Origin + Places[i];
+                if (offset < first || offset >= to) { continue; }
+                part.Hashes.Add(Hashes[i]);
+                part.Places.Add((uint)(offset - first));
+            }
         }
 
         /// <summary>Forgets what lies at an offset and above it.</summary>
@@ -218,6 +248,35 @@ public sealed class TailIndex : IEffectIndex
             }
         }
         return true;
+    }
+
+    /// <summary>All that it knows of the commands that begin in a stretch.</summary>
+    /// <param name="from">Where the stretch begins.</param>
+    /// <param name="to">Where it ends.</param>
+    /// <returns>Null: it does not know all of them.</returns>
+    internal TailPart? PartOf(long from, long to)
+    {
+        lock (_lock)
+        {
+            if (_flaw is not null || from < Start || to > Position || to - from > uint.MaxValue) { return null; }
+            // What is not noted names no key, and selects nothing.
+            long? first = Noted(from, to, isFirst: true);
+            (long, int)[] selects = [.. _databases.Where(d => d.Offset > from && d.Offset < to)];
+            (long, string)[] unconfined = [.. _unconfined.Where(u => u.Offset >= from && u.Offset < to)];
+            var part = new TailPart(first, Noted(Start, to, isFirst: false) ?? Start, DatabaseAt(first ?? from), selects, unconfined);
+            if (first is not { } begin) { return part; }
+            foreach (Chunk chunk in _chunks.Where(c => c.Last >= begin && c.Origin < to)) { chunk.CopyTo(part, begin, to); }
+            return part;
+        }
+    }
+
+    // Where the first, or the last, begins of what is noted between two offsets.
+    private long? Noted(long from, long to, bool isFirst)
+    {
+        Predicate<Chunk> isThere = c => c.Last >= from && c.Origin < to && c.Within(from, to).Any();
+        IEnumerable<long> within = ((isFirst ? _chunks.Find(isThere) : _chunks.FindLast(isThere))?.Within(from, to) ?? [])
+            .Concat(_databases.Select(d => d.Offset).Concat(_unconfined.Select(u => u.Offset)).Where(o => o >= from && o < to));
+        return !within.Any() ? null : isFirst ? within.Min() : within.Max();
     }
 
     private bool FindByHash(Chunk chunk, HashSet<uint> hashes, long from, long to, int most, List<(long Offset, int Database)> found)

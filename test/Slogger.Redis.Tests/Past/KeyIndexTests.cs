@@ -69,6 +69,41 @@ public sealed class KeyIndexTests : IDisposable
     }
 
     [Fact]
+    public void Take_OfTheTailsIndex_IsWhatIsRead()
+    {
+        for (int seed = 0; seed < 24; seed++)
+        {
+            var random = new Random(seed);
+            Tail tail = Random(random, seed % 8 == 0 ? 80_000 : 300, hasEmptyLines: false);
+            var known = new TailIndex();
+            (long from, int selected) = tail.Places[random.Next(40)];
+            known.Restart(from, selected);
+            known.ReadTo(tail.Source, tail.End);
+            // Somebody has looked for few keys, so that full chunks are ordered by hash.
+            if (random.Next(2) == 0) { known.Find([1], from, tail.End, 1, []); }
+            long[] cuts = [from, .. Enumerable.Range(0, random.Next(8)).Select(_ => random.NextInt64(from, tail.End)).Order(), tail.End];
+            long behind = -1;
+            var maker = new KeyIndexMaker();
+            for (int i = 0; i + 1 < cuts.Length; i++)
+            {
+                (long start, long end) = (cuts[i], cuts[i + 1]);
+                Assert.True(maker.Take(known, tail.Source, start, end, default));
+                maker.Write(PathOf("taken"), s_mark);
+                using KeyIndex index = KeyIndex.Open(PathOf("taken"), s_mark)!;
+                Assert.Equal(end, index.MadeTo);
+                // It may begin behind commands that name no key, and ends as one that was read: what lies behind may become void.
+                Assert.Contains(index.First, tail.Places.Select(p => p.Offset));
+                Assert.True(index.First >= start && index.First >= behind);
+                Assert.Equal(tail.Places.First(p => p.Offset >= end).Offset, index.End);
+                behind = index.End;
+                Check(tail, index, start, end);
+            }
+            Assert.False(maker.Take(known, tail.Source, from - 1, tail.End, default));
+            Assert.False(maker.Take(known, tail.Source, from, tail.End + 1, default));
+        }
+    }
+
+    [Fact]
     public void Read_TheLastCommandHasNotEnded_IsNotMadeYet()
     {
         byte[] bytes = Encode("SET", "k", "1");
@@ -239,7 +274,8 @@ public sealed class KeyIndexTests : IDisposable
             long offset = Origin + bytes.Length;
             string a = Key(), b = Key();
             int other = random.Next(3);
-            (string[] words, StoreKey[] keys, string? unconfined) = random.Next(40) switch
+            // An index of the tail notes a thousand that are not confined to keys.
+            (string[] words, StoreKey[] keys, string? unconfined) = random.Next(commands > 10_000 ? 4000 : 40) switch
             {
                 0 or 1 => (["SELECT", $"{other}"], [], null),
                 2 => (["FLUSHALL"], [], "FLUSHALL"),
