@@ -143,32 +143,47 @@ internal sealed class ShardPast : IPastReads
         {
             // As the live store would answer the same command.
             ReadRights rights = await RightsAsync().ConfigureAwait(false);
-            if (await rights.RefusalAsync(read.User, read.Words, _ending.Token).ConfigureAwait(false) is { } why)
+            Task<string?> asking = rights.RefusalAsync(read.User, read.Words, _ending.Token);
+            // Who may not read it makes nobody run a script, or make the past ready.
+            bool isReady = !read.IsScript && _lens is not null && _base is not null;
+            if (!isReady && await asking.ConfigureAwait(false) is { } refusal) { return PastAnswer.Error(refusal); }
+            // Else both are asked at once: each takes a round trip.
+            Task<byte[]> reading = LookAsync(_server, read, version, rights);
+            try
             {
-                return PastAnswer.Error(why);
+                if (await asking.ConfigureAwait(false) is { } why) { return PastAnswer.Error(why); }
             }
-            // Its directory is the server's, which closes it to other users.
-            Lens lens = await LensAsync(_server).ConfigureAwait(false);
-            PastState state = StateAt(version, _server.Directory);
-            IReadOnlyList<string>? scriptRules = null;
-            if (read.IsScript)
+            finally
             {
-                // What it may run does not say by which right it may have the keys.
-                StoreKey[] keys = [.. read.Keys.Select(k => new StoreKey(read.Database, k))];
-                if ((await rights.UnreadableAsync(read.User, keys, _ending.Token).ConfigureAwait(false)).Count > 0)
-                {
-                    return PastAnswer.Error($"NOPERM a script of the past needs the right to DUMP its keys, and {read.User} may not");
-                }
-                scriptRules = await rights.CommandRulesAsync(read.User, _ending.Token).ConfigureAwait(false);
+                await ((Task)reading).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
             }
-            return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, scriptRules, _ending.Token)
-                .ConfigureAwait(false);
+            return await reading.ConfigureAwait(false);
         }
         finally
         {
             _turn.Release();
         }
     });
+
+    private async Task<byte[]> LookAsync(RedisSupervisorOptions server, PastRead read, VersionNumber version, ReadRights rights)
+    {
+        // Its directory is the server's, which closes it to other users.
+        Lens lens = await LensAsync(server).ConfigureAwait(false);
+        PastState state = StateAt(version, server.Directory);
+        IReadOnlyList<string>? scriptRules = null;
+        if (read.IsScript)
+        {
+            // What it may run does not say by which right it may have the keys.
+            StoreKey[] keys = [.. read.Keys.Select(k => new StoreKey(read.Database, k))];
+            if ((await rights.UnreadableAsync(read.User, keys, _ending.Token).ConfigureAwait(false)).Count > 0)
+            {
+                return PastAnswer.Error($"NOPERM a script of the past needs the right to DUMP its keys, and {read.User} may not");
+            }
+            scriptRules = await rights.CommandRulesAsync(read.User, _ending.Token).ConfigureAwait(false);
+        }
+        return await lens.ReadAsync(state, read.Database, read.Protocol, read.Words, read.Keys, scriptRules, _ending.Token)
+            .ConfigureAwait(false);
+    }
 
     /// <inheritdoc />
     public Task<byte[]> HistoryAsync(PastHistory asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>

@@ -91,18 +91,24 @@ public sealed class Lens : IAsyncDisposable
         await PutAsync(state, ordered, null, stop).ConfigureAwait(false);
         _database = -1;
         var batch = new RedisBatch();
-        List<int> places = AddForEach(batch, "TYPE"u8, ordered);
-        IReadOnlyList<byte[]> types = await ExchangeAsync(batch, stop).ConfigureAwait(false);
-        bool[] areStrings = [.. places.Select(p => types[p].AsSpan().StartsWith("+string\r"u8))];
-        _database = -1;
-        batch.Clear();
-        List<int> expiries = AddForEach(batch, "PEXPIRETIME"u8, ordered);
-        List<int> strings = AddForEach(batch, "GET"u8, [.. ordered.Where((_, i) => areStrings[i])]);
-        List<int> others = AddForEach(batch, "DUMP"u8, [.. ordered.Where((_, i) => !areStrings[i])]);
+        List<int> expiries = AddForEach(batch, "PEXPIRETIME"u8, ordered), values = AddForEach(batch, "GET"u8, ordered);
         IReadOnlyList<byte[]> replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
-        Queue<int> ofStrings = new(strings), ofOthers = new(others);
-        return [.. ordered.Select((k, i) => new DumpedKey(k, areStrings[i],
-            BulkIn(replies[(areStrings[i] ? ofStrings : ofOthers).Dequeue()]), ExpiryIn(replies[expiries[i]]) ?? 0))];
+        var dumped = new DumpedKey[ordered.Length];
+        List<int> others = [];
+        for (int i = 0; i < ordered.Length; i++)
+        {
+            byte[] reply = replies[values[i]];
+            bool isString = !reply.AsSpan().StartsWith("-WRONGTYPE"u8);
+            dumped[i] = new(ordered[i], isString, isString ? BulkIn(reply) : null, ExpiryIn(replies[expiries[i]]) ?? 0);
+            if (!isString) { others.Add(i); }
+        }
+        if (others.Count == 0) { return dumped; }
+        batch.Clear();
+        _database = -1;
+        List<int> dumps = AddForEach(batch, "DUMP"u8, [.. others.Select(i => ordered[i])]);
+        replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
+        foreach ((int i, int place) in others.Zip(dumps)) { dumped[i] = dumped[i] with { Value = BulkIn(replies[place]) }; }
+        return dumped;
     }
 
     /// <inheritdoc />
@@ -230,6 +236,10 @@ public sealed class Lens : IAsyncDisposable
     // The bytes of a bulk string; null: there is none.
     private static byte[]? BulkIn(byte[] reply)
     {
+        if (reply[0] == (byte)'-')
+        {
+            throw new PastException($"a key cannot be read: Redis answered {Encoding.UTF8.GetString(reply).TrimEnd()}");
+        }
         int head = Array.IndexOf(reply, (byte)'\n') + 1;
         return reply[0] == (byte)'$' && reply[1] != (byte)'-' ? reply[head..^2] : null;
     }
