@@ -13,6 +13,10 @@ public sealed class ReducedPastTests(ITestOutputHelper output)
 {
     private const int Killed = 137;
 
+    private static readonly int s_rounds = int.TryParse(
+        Environment.GetEnvironmentVariable("SLOGGER_TEST_ROUNDS"), CultureInfo.InvariantCulture, out int n) ? n : 4;
+
+    private static readonly string[] s_steps = ["reduced-written", "reduced-durable", "reduced-trimmed"];
     private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(2);
     private static readonly string s_filler = new('x', 100_000);
     private static readonly string[] s_options =
@@ -116,6 +120,44 @@ public sealed class ReducedPastTests(ITestOutputHelper output)
             await UntilReducedAsync(client, moments[10].Version);
             await CheckAsync(client, Some(moments), moments);
         }
+    }
+
+    // Anywhere, and again and again behind a step of the reducer. SLOGGER_TEST_ROUNDS=n for a longer run.
+    [Fact]
+    public async Task ProcessIsKilled_AgainAndAgain_EveryMomentStaysReadable()
+    {
+        int seed = TestSeed.Choose(output), value = 0, atStep = 0;
+        var random = new Random(seed);
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup { Options = s_options });
+        await deployment.StartAsync();
+        List<(long Version, int Value)> moments = [];
+        for (int round = 0; round < s_rounds; round++)
+        {
+            await deployment.Proxy.TerminateAsync();
+            string? point = random.Next(4) > 0 ? s_steps[random.Next(s_steps.Length)] : null;
+            await deployment.StartProxyAsync(point is null ? new Dictionary<string, string>()
+                : new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = point });
+            try
+            {
+                using RespClient client = await deployment.ConnectAsync();
+                for (long until = Environment.TickCount64 + random.Next(500, 4000); Environment.TickCount64 < until;)
+                {
+                    moments.Add((await WriteAsync(client, ++value), value));
+                }
+            }
+            catch (Exception e) when (e is IOException or EndOfStreamException or System.Net.Sockets.SocketException)
+            {
+                atStep++;
+            }
+            deployment.Proxy.KillHard();
+            await deployment.StartProxyAsync(new Dictionary<string, string>());
+            using RespClient after = await deployment.ConnectAsync();
+            // It has something behind the detail from the first rounds on.
+            if (round > 1) { await CheckAsync(after, [.. moments.OrderBy(_ => random.Next()).Take(5), moments[^1]], moments); }
+        }
+        output.WriteLine($"{s_rounds} rounds, {atStep} killed behind a step, {moments.Count} moments");
+        Assert.True(atStep > 0);
     }
 
     [Fact]
