@@ -69,7 +69,8 @@ internal static class Drawing
         });
         plot.Axes.Add(new LinearAxis
         {
-            Position = AxisPosition.Left, Title = upwards, AxisTitleDistance = TitleDistance, Minimum = 0, MajorGridlineStyle = LineStyle.Dot,
+            Position = AxisPosition.Left, Title = upwards, AxisTitleDistance = TitleDistance, MajorGridlineStyle = LineStyle.Dot,
+            Minimum = 0,
         });
         plot.Legends[0].LegendPosition = LegendPosition.RightTop;
         plot.Legends[0].LegendOrientation = LegendOrientation.Vertical;

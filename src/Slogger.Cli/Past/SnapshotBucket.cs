@@ -21,10 +21,11 @@ internal sealed class SnapshotBucket : SnapshotPlace
     // A request of which nothing is heard for so long is sent again, some times.
     private static readonly TimeSpan s_answerMax = TimeSpan.FromMinutes(5);
 
-    private readonly IAmazonS3 _storage;
+    private readonly Lazy<IAmazonS3> _storage;
     private readonly string _bucket, _prefix;
 
-    private SnapshotBucket(IAmazonS3 storage, string bucket, string prefix) => (_storage, _bucket, _prefix) = (storage, bucket, prefix);
+    private SnapshotBucket(Lazy<IAmazonS3> storage, string bucket, string prefix) =>
+        (_storage, _bucket, _prefix) = (storage, bucket, prefix);
 
     public override string Name => _prefix.Length > 0 ? $"{Scheme}{_bucket}/{_prefix}" : Scheme + _bucket;
 
@@ -32,7 +33,7 @@ internal sealed class SnapshotBucket : SnapshotPlace
 
     /// <summary>The place that a text names.</summary>
     /// <param name="text">It has the form s3://BUCKET/PREFIX.</param>
-    /// <param name="problem">If it has not, or if no storage is known: why, and what to do.</param>
+    /// <param name="problem">If it has not: what it should be.</param>
     public static new SnapshotBucket? Of(string text, out string problem)
     {
         string rest = text.StartsWith(Scheme, StringComparison.OrdinalIgnoreCase) ? text[Scheme.Length..] : "";
@@ -43,25 +44,7 @@ internal sealed class SnapshotBucket : SnapshotPlace
             problem = $"\"{text}\" does not have the form s3://BUCKET/PREFIX";
             return null;
         }
-        try
-        {
-            var settings = new AmazonS3Config
-            {
-                // Only AWS has a name for each bucket. Asked of others: settings that were asked for it do not find it any more.
-                ForcePathStyle = new AmazonS3Config().ServiceURL is not null,
-                Timeout = s_answerMax,
-                // What is sent is signed as a whole, so it is checked there; storages other than AWS need not know more.
-                RequestChecksumCalculation = RequestChecksumCalculation.WHEN_REQUIRED,
-                ResponseChecksumValidation = ResponseChecksumValidation.WHEN_REQUIRED,
-            };
-            return new(new AmazonS3Client(settings), bucket, prefix);
-        }
-        catch (Exception e) when (e is AmazonClientException or UriFormatException or ArgumentException)
-        {
-            problem = $"no storage is known for {text} ({e.Message.TrimEnd('.')}): set AWS_REGION, or AWS_ENDPOINT_URL_S3 for a storage "
-                + "other than AWS";
-            return null;
-        }
+        return new(new(Open), bucket, prefix);
     }
 
     public override SnapshotPlace Inside(string name) => new SnapshotBucket(_storage, _bucket, KeyOf(name));
@@ -75,7 +58,7 @@ internal sealed class SnapshotBucket : SnapshotPlace
     {
         try
         {
-            using GetObjectResponse found = await _storage.GetObjectAsync(_bucket, KeyOf(file)).ConfigureAwait(false);
+            using GetObjectResponse found = await _storage.Value.GetObjectAsync(_bucket, KeyOf(file)).ConfigureAwait(false);
             using var bytes = new MemoryStream();
             await found.ResponseStream.CopyToAsync(bytes).ConfigureAwait(false);
             return bytes.ToArray();
@@ -92,7 +75,7 @@ internal sealed class SnapshotBucket : SnapshotPlace
         {
             try
             {
-                return await _storage.GetObjectMetadataAsync(_bucket, KeyOf(file)).ConfigureAwait(false);
+                return await _storage.Value.GetObjectMetadataAsync(_bucket, KeyOf(file)).ConfigureAwait(false);
             }
             catch (AmazonS3Exception e) when (e.StatusCode == HttpStatusCode.NotFound)
             {
@@ -106,6 +89,28 @@ internal sealed class SnapshotBucket : SnapshotPlace
     {
         if (await ReadAsync(SnapshotManifest.FileName).ConfigureAwait(false) is not null) { throw IsThere(); }
         return new Draft(this, progress);
+    }
+
+    // Where it is, and who asks, the environment says.
+    private static IAmazonS3 Open()
+    {
+        try
+        {
+            return new AmazonS3Client(new AmazonS3Config
+            {
+                // Only AWS has a name for each bucket. Asked of others: settings that were asked for it do not find it any more.
+                ForcePathStyle = new AmazonS3Config().ServiceURL is not null,
+                Timeout = s_answerMax,
+                // What is sent is signed as a whole, so it is checked there; storages other than AWS need not know more.
+                RequestChecksumCalculation = RequestChecksumCalculation.WHEN_REQUIRED,
+                ResponseChecksumValidation = ResponseChecksumValidation.WHEN_REQUIRED,
+            });
+        }
+        catch (Exception e) when (e is AmazonClientException or UriFormatException or ArgumentException)
+        {
+            throw new IOException($"no storage is known ({e.Message.TrimEnd('.')}): set AWS_REGION, or AWS_ENDPOINT_URL_S3 for a storage "
+                + "other than AWS", e);
+        }
     }
 
     private string KeyOf(string file) => _prefix.Length > 0 ? $"{_prefix}{Slash}{file}" : file;
@@ -123,7 +128,7 @@ internal sealed class SnapshotBucket : SnapshotPlace
         {
             try
             {
-                using GetObjectResponse found = await _storage.GetObjectAsync(wanted).ConfigureAwait(false);
+                using GetObjectResponse found = await _storage.Value.GetObjectAsync(wanted).ConfigureAwait(false);
                 byte[] part = new byte[count];
                 await found.ResponseStream.ReadExactlyAsync(part).ConfigureAwait(false);
                 return part;
@@ -163,7 +168,8 @@ internal sealed class SnapshotBucket : SnapshotPlace
         {
             bool hasNoKeys = e is AmazonClientException && e.Message.Contains("credentials", StringComparison.OrdinalIgnoreCase);
             throw new IOException($"{what}: " + (hasNoKeys
-                ? "there are no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE" : $"the storage cannot be reached ({e.Message}): check AWS_ENDPOINT_URL_S3 and AWS_REGION"), e);
+                ? "there are no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+                : $"the storage cannot be reached ({e.Message}): check AWS_ENDPOINT_URL_S3 and AWS_REGION"), e);
         }
     }
 
@@ -184,7 +190,7 @@ internal sealed class SnapshotBucket : SnapshotPlace
         private readonly HashSet<string> _files = [];
         private bool _mayBeComplete;
 
-        private IAmazonS3 Storage => place._storage;
+        private IAmazonS3 Storage => place._storage.Value;
 
         public override string NameOf(string file) => file.Insert(file.IndexOf('.', StringComparison.Ordinal), "-" + _run);
 

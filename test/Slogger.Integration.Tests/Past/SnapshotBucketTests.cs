@@ -224,7 +224,7 @@ public sealed class SnapshotBucketTests
         Dictionary<string, string> nowhere = new(mine);
         nowhere.Remove("AWS_ENDPOINT_URL_S3");
         nowhere.Remove("AWS_REGION");
-        await RefusedAsync(nowhere, To, "set AWS_REGION, or AWS_ENDPOINT_URL_S3", wrongly: true);
+        await RefusedAsync(nowhere, To, "set AWS_REGION, or AWS_ENDPOINT_URL_S3");
         Assert.Empty(await storage.KeysAsync(Bucket));
 
         async Task RefusedAsync(Dictionary<string, string> environment, string to, string why, bool wrongly = false)
