@@ -2,7 +2,7 @@
 // of AWS: environment variables, profiles, the role of the machine. A snapshot's files are uploaded while they come from the proxies, in
 // parts. Each run has names of its own for them, so nothing that is there is ever written over, and the manifest, written last and only if
 // there is none, names those of one run.
-using System.Globalization;
+using System.Diagnostics.CodeAnalysis;
 using System.Net;
 using System.Net.Http;
 using System.Security.Cryptography;
@@ -215,6 +215,7 @@ internal sealed class SnapshotBucket : SnapshotPlace
         public override async Task CompleteAsync(byte[] manifest, CancellationToken stop)
         {
             string key = place.KeyOf(SnapshotManifest.FileName), path = place.PathOf(SnapshotManifest.FileName);
+            stop.ThrowIfCancellationRequested();
             _mayBeComplete = true;
             try
             {
@@ -222,17 +223,18 @@ internal sealed class SnapshotBucket : SnapshotPlace
                 {
                     try
                     {
-                        await PutAsync(key, manifest, isNew: true, stop).ConfigureAwait(false);
+                        // Once sent it is not called off: it might be executed all the same.
+                        await PutAsync(key, manifest, isNew: true, default).ConfigureAwait(false);
                     }
                     catch (AmazonS3Exception e) when (e.StatusCode == HttpStatusCode.NotImplemented)
                     {
                         // A storage that cannot tell by itself.
                         if (await place.ReadAsync(SnapshotManifest.FileName).ConfigureAwait(false) is not null) { throw place.IsThere(); }
-                        await PutAsync(key, manifest, isNew: false, stop).ConfigureAwait(false);
+                        await PutAsync(key, manifest, isNew: false, default).ConfigureAwait(false);
                     }
                 }).ConfigureAwait(false);
             }
-            catch (Exception e) when (e is IOException or OperationCanceledException)
+            catch (IOException)
             {
                 // It may have been written all the same. If that cannot be asked either, nothing is removed.
                 byte[]? written = await place.ReadAsync(SnapshotManifest.FileName).ConfigureAwait(false);
@@ -244,12 +246,10 @@ internal sealed class SnapshotBucket : SnapshotPlace
                 }
             }
             // Other runs for the same snapshot, which have ended before or fail now.
-            await TryAsync(async () =>
-            {
-                await ForEachUploadAsync(u => Storage.AbortMultipartUploadAsync(place._bucket, u.Key, u.UploadId)).ConfigureAwait(false);
-                await ForEachObjectAsync(k => _files.Contains(k) ? Task.CompletedTask : Storage.DeleteObjectAsync(place._bucket, k))
-                    .ConfigureAwait(false);
-            }).ConfigureAwait(false);
+            await TryAsync(() => ForEachUploadAsync(u => Storage.AbortMultipartUploadAsync(place._bucket, u.Key, u.UploadId)))
+                .ConfigureAwait(false);
+            await TryAsync(() => ForEachObjectAsync(k => _files.Contains(k) ? Task.CompletedTask
+                : Storage.DeleteObjectAsync(place._bucket, k))).ConfigureAwait(false);
         }
 
         public override async Task DiscardAsync()
@@ -259,14 +259,14 @@ internal sealed class SnapshotBucket : SnapshotPlace
                 progress.WriteLine($"it is not known whether {place.PathOf(SnapshotManifest.FileName)} was written: if so, all is there");
                 return;
             }
-            await TryAsync(async () =>
+            foreach ((string key, string upload) in _uploads)
             {
-                foreach ((string key, string upload) in _uploads)
-                {
-                    await Storage.AbortMultipartUploadAsync(place._bucket, key, upload).ConfigureAwait(false);
-                }
-                foreach (string key in _files) { await Storage.DeleteObjectAsync(place._bucket, key).ConfigureAwait(false); }
-            }).ConfigureAwait(false);
+                await TryAsync(() => Storage.AbortMultipartUploadAsync(place._bucket, key, upload)).ConfigureAwait(false);
+            }
+            foreach (string key in _files)
+            {
+                await TryAsync(() => Storage.DeleteObjectAsync(place._bucket, key)).ConfigureAwait(false);
+            }
         }
 
         // Two parts in memory: one is sent while the next one comes.
@@ -321,7 +321,7 @@ internal sealed class SnapshotBucket : SnapshotPlace
                 UploadPartResponse taken = await place.AskAsync(path, () => Storage.UploadPartAsync(new()
                 {
                     BucketName = place._bucket, Key = key, UploadId = upload, PartNumber = parts.Count + 1, PartSize = bytes,
-                    InputStream = body, UseChunkEncoding = false,
+                    InputStream = body, UseChunkEncoding = false, MD5Digest = SumOf(part.AsSpan(0, bytes)),
                 }, stop)).ConfigureAwait(false);
                 parts.Add(new PartETag(parts.Count + 1, taken.ETag));
             }
@@ -332,9 +332,14 @@ internal sealed class SnapshotBucket : SnapshotPlace
             using var body = new MemoryStream(all, writable: false);
             await Storage.PutObjectAsync(new()
             {
-                BucketName = place._bucket, Key = key, InputStream = body, UseChunkEncoding = false, IfNoneMatch = isNew ? "*" : null,
+                BucketName = place._bucket, Key = key, InputStream = body, UseChunkEncoding = false, MD5Digest = SumOf(all),
+                IfNoneMatch = isNew ? "*" : null,
             }, stop).ConfigureAwait(false);
         }
+
+        // A bucket that keeps objects for a time takes none without it.
+        [SuppressMessage("Security", "CA5351", Justification = "It is the checksum that the interface has, and protects from no attack.")]
+        private static string SumOf(ReadOnlySpan<byte> body) => Convert.ToBase64String(MD5.HashData(body));
 
         private async Task ForEachUploadAsync(Func<MultipartUpload, Task> use)
         {
