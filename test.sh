@@ -99,6 +99,7 @@ install_missing() {
   command -v node >/dev/null || missing+=(nodejs)
   command -v npm >/dev/null || missing+=(npm)
   /usr/bin/python3 -c 'import redis' 2>/dev/null || missing+=(python3-redis)
+  /usr/bin/python3 -c 'import swift.proxy' 2>/dev/null || missing+=(python3-swift)   # a storage with an S3 interface; no service comes with it
   command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
   compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(libfaketime)
   command -v spin >/dev/null || missing+=(spin)             # a model that is checked, as C

@@ -106,6 +106,7 @@ internal sealed record BenchOptions
         suites: quick none-pinned none-unpinned typical latency log aof commit memory restore rollback drain-study
                 sessions finders faster faster-local co-location sites cohort grpc reduce past reset all
                 selfcheck (of the bench itself)
+                plot RESULTS.md... --to DIR (the past and log reduction beside the papers, as SVG)
 
           --cases a,b,c        only these: raw haproxy haproxy2 nutcracker none log5 log1 bgsave drain everysec always faster
           --extra LABEL=ARGS   one more contestant: [EXECUTABLE] and the options of its `slogger serve` (repeatable)
@@ -115,6 +116,7 @@ internal sealed record BenchOptions
           --interval 5ms       how long versions are in the suites finders, sites, cohort (there 1ms)
                                (cohort: takeover latency throughput conditional)
                                (reduce: zipf uniform latest typical hash counters)
+                               (past: copies retention first steps aof)
                                (sites: lag rising load failover failures pipeline snapshots steps; --clients are numbers of shards)
           --rounds N --secs S  rounds per cell, seconds per run
           --clients 1,50 --pipelines 1,16,64 --sizes 64,512 --ops SET,GET   override the suite's matrix

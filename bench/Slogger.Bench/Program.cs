@@ -16,6 +16,7 @@ try
         ["drain", string port, string sleepUs] => DrainReplica.Run(int.Parse(port), int.Parse(sleepUs)),
         ["paced", string json] => PacedLoad.Run(json),
         ["selfcheck"] => SelfCheck.Run(),
+        ["plot", .. string[] words] => Slogger.Bench.Plots.PlotCommand.Run(words),
         _ => Measure(BenchOptions.Parse(args)),
     };
 }

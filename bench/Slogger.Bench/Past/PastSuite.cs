@@ -1,6 +1,7 @@
 // The past of one shard under load: how long a read of one key takes as of an instant before, and what a snapshot of all keys costs the
 // clients meanwhile. Beside it the same load on Redis alone, which makes a BGSAVE. With and without are measured in turn. Then what
-// retention costs, and first questions (PastIndexes).
+// retention costs, and first questions (PastIndexes); what goes from one instant to another (PastSteps); and what Redis has for it
+// (AofPeer).
 using System.Diagnostics;
 using System.Globalization;
 using Slogger.Bench.Cases;
@@ -31,12 +32,19 @@ internal sealed class PastSuite(BenchOptions options, Results results)
         string directory = SuiteDirectory.Create(options, Suite);
         using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
         Console.WriteLine($"\n== {Suite}: {options.RestoreKeys} keys of {ValueBytes} B, {_rounds} rounds of {_seconds} s");
-        RunShard(fleet, directory);
-        RunRedis(fleet, directory);
+        if (Wants("copies"))
+        {
+            RunShard(fleet, directory);
+            RunRedis(fleet, directory);
+            results.AddTable($"{Suite}: clients while all keys are copied, medians of {_rounds} rounds", _lines);
+        }
         var indexes = new PastIndexes(options, results, fleet, directory, _rounds, _seconds);
-        indexes.RunOverhead();
-        indexes.RunCold();
-        results.AddTable($"{Suite}: clients while all keys are copied, medians of {_rounds} rounds", _lines);
+        if (Wants("retention")) { indexes.RunOverhead(); }
+        if (Wants("first")) { indexes.RunCold(); }
+        if (Wants("steps")) { new PastSteps(options, results, fleet, directory, _rounds, _seconds).Run(); }
+        if (Wants("aof")) { new AofPeer(options, results, fleet, directory, _rounds).Run(); }
+
+        bool Wants(string part) => options.Cases?.Contains(part) ?? true;
     }
 
     private void RunShard(CaseFleet fleet, string directory)

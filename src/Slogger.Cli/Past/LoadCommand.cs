@@ -34,8 +34,8 @@ internal static class LoadCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("from", What, "DIR", "The snapshot: the directory with manifest.json. Those that it rests on are where they were, or beside "
-            + "it.", "none", ""),
+        new("from", What, SnapshotPlace.Form, "The snapshot: the directory with manifest.json, or where it is in a bucket. Those that it "
+            + "rests on are where they were, or beside it.", "none", ""),
         new("expiries", What, "as-of|shift|none", "When keys expire. as-of: when they were to; those whose time is over are left out. "
             + "shift: each lives as long as it had left. none: never.", AsOf, ""),
         .. PastArguments.Access,
@@ -46,7 +46,9 @@ internal static class LoadCommand
         List<OptionError> errors = [];
         string? from = texts.One("from", errors);
         string expiries = texts.One("expiries", errors) ?? AsOf;
+        SnapshotPlace? place = null;
         if (from is null) { errors.Add(new OptionError("no snapshot is named", Origin, "give --from DIR")); }
+        else { place = SnapshotPlace.Of(from, "from", errors); }
         if (expiries is not (AsOf or Shift or Never))
         {
             errors.Add(new OptionError($"--expiries \"{expiries}\" is none of {AsOf}, {Shift} and {Never}", Origin, "correct it"));
@@ -57,8 +59,8 @@ internal static class LoadCommand
         bool asJson = texts.Values.ContainsKey(Report.Option), hasBegun = false;
         try
         {
-            SnapshotChain chain = SnapshotChain.Read(from!);
-            chain.Verify();
+            SnapshotChain chain = await SnapshotChain.ReadAsync(place!).ConfigureAwait(false);
+            await chain.VerifyAsync().ConfigureAwait(false);
             SnapshotManifest snapshot = chain.Layers[0].Manifest;
             await using SnapshotLoader loader = await SnapshotLoader.OpenAsync(access, ExpiryOf(expiries, snapshot),
                 Report.Progress(host, asJson)).ConfigureAwait(false);
@@ -68,9 +70,11 @@ internal static class LoadCommand
             {
                 foreach (SnapshotShard shard in layer.Manifest.Shards)
                 {
-                    await loader.LoadAsync(layer.PathOf(shard.File), shard.Keys, isNoted: layer.Manifest.Previous is not null)
-                        .ConfigureAwait(false);
-                    if (shard.Removed is { } removed) { loader.LeaveOut(SnapshotChain.Removals(layer.PathOf(removed.File))); }
+                    await loader.LoadAsync(await layer.Place.OpenAsync(shard.File).ConfigureAwait(false), layer.Place.PathOf(shard.File),
+                        shard.Keys, isNoted: layer.Manifest.Previous is not null).ConfigureAwait(false);
+                    if (shard.Removed is not { } removed) { continue; }
+                    loader.LeaveOut(SnapshotChain.Removals(await layer.Place.OpenAsync(removed.File).ConfigureAwait(false),
+                        layer.Place.PathOf(removed.File)));
                 }
             }
             await loader.CommitAsync().ConfigureAwait(false);

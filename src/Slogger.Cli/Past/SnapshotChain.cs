@@ -7,13 +7,18 @@ using Slogger.Redis.Rollback;
 
 namespace Slogger.Cli.Past;
 
-/// <summary>A snapshot in its directory.</summary>
-/// <param name="Directory">The directory.</param>
+/// <summary>A snapshot where it lies.</summary>
+/// <param name="Place">The place.</param>
 /// <param name="Manifest">Its manifest.</param>
-internal sealed record SnapshotLayer(string Directory, SnapshotManifest Manifest)
+/// <param name="Sha256">The checksum of that, by which a snapshot is told from others.</param>
+internal sealed record SnapshotLayer(SnapshotPlace Place, SnapshotManifest Manifest, string Sha256)
 {
-    /// <summary>Where a file of it is.</summary>
-    public string PathOf(string file) => Path.Combine(Directory, file);
+    /// <summary>Reads what is in a place; null: there is no snapshot.</summary>
+    /// <exception cref="IOException">It cannot be read, or is damaged.</exception>
+    public static async Task<SnapshotLayer?> ReadAsync(SnapshotPlace place) =>
+        await place.ReadAsync(SnapshotManifest.FileName).ConfigureAwait(false) is not { } bytes ? null
+            : new(place, SnapshotManifest.Of(bytes, place.PathOf(SnapshotManifest.FileName)),
+                Convert.ToHexStringLower(SHA256.HashData(bytes)));
 }
 
 /// <summary>The chain.</summary>
@@ -25,52 +30,46 @@ internal sealed class SnapshotChain
     public IReadOnlyList<SnapshotLayer> Layers { get; }
 
     /// <summary>Finds all of them. Each is where the one above says, or beside that one.</summary>
-    /// <param name="directory">The snapshot's.</param>
+    /// <param name="place">The snapshot's.</param>
     /// <exception cref="IOException">One is missing, or is another; the text says what to do.</exception>
-    public static SnapshotChain Read(string directory)
+    public static async Task<SnapshotChain> ReadAsync(SnapshotPlace place)
     {
-        List<SnapshotLayer> layers = [new(Path.TrimEndingDirectorySeparator(Path.GetFullPath(directory)),
-            SnapshotManifest.Read(directory))];
+        List<SnapshotLayer> layers = [await SnapshotLayer.ReadAsync(place).ConfigureAwait(false)
+            ?? throw new IOException($"{place.Name} is no snapshot: it has no {SnapshotManifest.FileName}")];
         // No ring: a checksum cannot be of what holds it.
-        while (layers[^1] is { Manifest.Previous: { } previous } above) { layers.Add(Below(above.Directory, previous)); }
+        while (layers[^1] is { Manifest.Previous: { } previous } above)
+        {
+            layers.Add(await BelowAsync(above.Place, previous).ConfigureAwait(false));
+        }
         return new(layers);
     }
 
-    /// <summary>The checksum by which a snapshot is told from others.</summary>
-    /// <exception cref="IOException">Its manifest cannot be read.</exception>
-    public static string ChecksumOf(string directory) =>
-        Convert.ToHexStringLower(SHA256.HashData(File.ReadAllBytes(Path.Combine(directory, SnapshotManifest.FileName))));
-
     /// <summary>Reads all files once.</summary>
     /// <exception cref="IOException">One is damaged, or is missing.</exception>
-    public void Verify()
+    public async Task VerifyAsync()
     {
         foreach (SnapshotLayer layer in Layers)
         {
             foreach (SnapshotShard shard in layer.Manifest.Shards)
             {
-                if (RdbFile.Verify(layer.PathOf(shard.File)) != RdbIntegrity.Good) { throw Damaged(layer, shard.File); }
-                if (shard.Removed is { } removed && ChecksumOfFile(layer.PathOf(removed.File)) != removed.Sha256)
+                await using (Stream file = await layer.Place.OpenAsync(shard.File).ConfigureAwait(false))
                 {
-                    throw Damaged(layer, removed.File);
+                    if (RdbFile.Verify(file) != RdbIntegrity.Good) { throw Damaged(layer, shard.File); }
                 }
+                if (shard.Removed is not { } removed) { continue; }
+                await using Stream removals = await layer.Place.OpenAsync(removed.File).ConfigureAwait(false);
+                if (Convert.ToHexStringLower(SHA256.HashData(removals)) != removed.Sha256) { throw Damaged(layer, removed.File); }
             }
         }
     }
 
-    /// <summary>The checksum of a file of removals.</summary>
-    /// <exception cref="IOException">It cannot be read.</exception>
-    public static string ChecksumOfFile(string path)
-    {
-        using FileStream file = File.OpenRead(path);
-        return Convert.ToHexStringLower(SHA256.HashData(file));
-    }
-
     /// <summary>Which keys a file of removals names: commands as Redis takes them, SELECT and DEL.</summary>
+    /// <param name="removals">The file, which is closed at the end.</param>
+    /// <param name="path">What it is called in errors.</param>
     /// <exception cref="IOException">It cannot be read, or holds something else.</exception>
-    public static IEnumerable<StoreKey> Removals(string path)
+    public static IEnumerable<StoreKey> Removals(Stream removals, string path)
     {
-        using var file = new BufferedStream(File.OpenRead(path), 1 << 16);
+        using var file = new BufferedStream(removals, 1 << 16);
         int database = 0;
         while (CommandIn(file, path) is { } command)
         {
@@ -83,21 +82,21 @@ internal sealed class SnapshotChain
         }
     }
 
-    private static SnapshotLayer Below(string above, SnapshotPrevious previous)
+    private static async Task<SnapshotLayer> BelowAsync(SnapshotPlace above, SnapshotPrevious previous)
     {
-        string name = Path.GetFileName(Path.TrimEndingDirectorySeparator(previous.Directory));
-        string beside = Path.Combine(Path.GetDirectoryName(above) ?? above, name);
-        string? other = null;
-        foreach (string directory in ((string[])[previous.Directory, beside]).Distinct())
+        SnapshotPlace beside = above.Beside(previous.Directory);
+        SnapshotLayer? other = null;
+        foreach (SnapshotPlace place in ((SnapshotPlace[])[beside, SnapshotPlace.Of(previous.Directory, out _) ?? beside])
+            .DistinctBy(p => p.Name))
         {
-            if (!File.Exists(Path.Combine(directory, SnapshotManifest.FileName))) { continue; }
-            if (ChecksumOf(directory) == previous.Sha256) { return new(directory, SnapshotManifest.Read(directory)); }
-            other = directory;
+            if (await SnapshotLayer.ReadAsync(place).ConfigureAwait(false) is not { } found) { continue; }
+            if (found.Sha256 == previous.Sha256) { return found; }
+            other = found;
         }
+        string rests = $"{above.Name} rests on {previous.Directory}, of version {previous.Version}";
         throw new IOException(other is not null
-            ? $"{above} rests on {name}, of version {previous.Version}, and {other} is another snapshot: its "
-                + $"{SnapshotManifest.FileName} has another checksum"
-            : $"{above} rests on {name}, of version {previous.Version}, which is neither at {previous.Directory} nor beside it");
+            ? $"{rests}, and {other.Place.Name} is another snapshot: its {SnapshotManifest.FileName} has another checksum"
+            : $"{rests}, which is neither at {previous.Directory} nor beside it");
     }
 
     // Null: there is no more.
@@ -125,7 +124,7 @@ internal sealed class SnapshotChain
     }
 
     private static IOException Damaged(SnapshotLayer layer, string file) =>
-        new($"{layer.PathOf(file)} is damaged: its checksum does not fit. Use another copy of the snapshot");
+        new($"{layer.Place.PathOf(file)} is damaged: its checksum does not fit. Use another copy of the snapshot");
 
     private static IOException NoRemovals(string path) => new($"{path} is damaged: it holds something else than removals");
 }

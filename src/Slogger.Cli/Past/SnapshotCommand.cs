@@ -1,6 +1,8 @@
 // slogger snapshot: the data of all shards at the end of one version, as an RDB file for each. The proxies make the files, and the command
-// fetches them. They are in a directory that bears the snapshot's name only when all are there.
+// fetches them, and writes them where they are to be while they come. It is a snapshot only when all are there.
 using System.Globalization;
+using System.Runtime.CompilerServices;
+using System.Security.Cryptography;
 using Slogger.Cli.Access;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
@@ -14,7 +16,7 @@ internal static class SnapshotCommand
 {
     public const string Name = "snapshot";
 
-    private const string What = "The snapshot", Command = "DPR.SNAPSHOT", Unfinished = ".unfinished";
+    private const string What = "The snapshot", Command = "DPR.SNAPSHOT";
     private const string OfAll = "take one of all keys: leave --from out";
     private const int PartBytes = 1 << 20, ParallelMax = 1024;
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(100), ToldEvery = TimeSpan.FromSeconds(2);
@@ -22,7 +24,8 @@ internal static class SnapshotCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("to", What, "DIR", "Where it goes: a directory CLUSTER-VERSION is made in it.", "none", ""),
+        new("to", What, SnapshotPlace.Form, "Where it goes: CLUSTER-VERSION is made in it. Keys, endpoint and region of a bucket come "
+            + "from the environment or a profile, as of the tools of AWS.", "none", ""),
         new("from", What, "SNAPSHOT", "Rest on this snapshot, of an earlier or a later instant: take only the keys that differ from it.",
             "none: all keys", ""),
         new("parallel", What, "N", "How many shards make their files at a time. Each needs memory for one more copy of its data.", "2", ""),
@@ -35,7 +38,9 @@ internal static class SnapshotCommand
         List<OptionError> errors = [];
         string? to = texts.One("to", errors), from = texts.One("from", errors), parallelText = texts.One("parallel", errors);
         int parallel = 2;
+        SnapshotPlace? target = null, resting = from is null ? null : SnapshotPlace.Of(from, "from", errors);
         if (to is null) { errors.Add(new OptionError("it is not said where the snapshot goes", "the command line", "give --to DIR")); }
+        else { target = SnapshotPlace.Of(to, "to", errors); }
         if (parallelText is not null
             && !(int.TryParse(parallelText, NumberStyles.None, CultureInfo.InvariantCulture, out parallel)
                 && parallel is >= 1 and <= ParallelMax))
@@ -48,13 +53,15 @@ internal static class SnapshotCommand
         if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
         if (access!.Find(host) is { } failure) { return failure; }
         bool asJson = texts.Values.ContainsKey(Report.Option);
+        using LineLog log = new(host.Error, LogLevel.Information);
+        using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
-            SnapshotChain? previous = from is null ? null : SnapshotChain.Read(from);
+            SnapshotChain? previous = resting is null ? null : await SnapshotChain.ReadAsync(resting).ConfigureAwait(false);
             await using PastCluster past = await PastCluster.OpenAsync(access).ConfigureAwait(false);
             PastInstant at = await past.FindAsync(instant!).ConfigureAwait(false);
-            SnapshotManifest made = await TakeAsync(past.Shards, at, to!, previous, parallel, Report.Progress(host, asJson))
-                .ConfigureAwait(false);
+            SnapshotManifest made = await TakeAsync(past.Shards, at, target!, previous, parallel, Report.Progress(host, asJson),
+                signals.Token).ConfigureAwait(false);
             made.Write(host, asJson);
             return CommandResult.Done;
         }
@@ -64,12 +71,16 @@ internal static class SnapshotCommand
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException or RedisException)
         {
-            return CommandResult.Failed($"the snapshot could not be written: {e.Message}", "nothing of it was left");
+            return CommandResult.Failed($"the snapshot could not be written: {e.Message}", target!.AfterFailure);
+        }
+        catch (OperationCanceledException)
+        {
+            return CommandResult.Failed("interrupted", target!.AfterFailure);
         }
     }
 
-    private static async Task<SnapshotManifest> TakeAsync(ClusterConnections cluster, PastInstant at, string to, SnapshotChain? chain,
-        int parallel, TextWriter progress)
+    private static async Task<SnapshotManifest> TakeAsync(ClusterConnections cluster, PastInstant at, SnapshotPlace to,
+        SnapshotChain? chain, int parallel, TextWriter progress, CancellationToken stop)
     {
         SnapshotLayer? previous = chain?.Layers[0];
         string[] rests = previous is null ? [] : ["SINCE", PastCluster.Text(previous.Manifest.Version)];
@@ -88,16 +99,12 @@ internal static class SnapshotCommand
             parts.Add(new(proxy, address, Fact("cluster"), long.Parse(Fact("shard"), CultureInfo.InvariantCulture), progress));
         }
         if (previous is not null) { await RequireSameHistoryAsync(parts, previous).ConfigureAwait(false); }
-        string name = string.Create(CultureInfo.InvariantCulture, $"{parts[0].Cluster}-{at.Version}");
-        string whole = Path.Combine(Path.GetFullPath(to), name), unfinished = whole + Unfinished;
-        if (Directory.Exists(whole)) { throw new IOException($"{whole} is there already"); }
-        // Of a command that was killed.
-        if (Directory.Exists(unfinished)) { Directory.Delete(unfinished, recursive: true); }
-        Directory.CreateDirectory(unfinished);
+        SnapshotPlace place = to.Inside(string.Create(CultureInfo.InvariantCulture, $"{parts[0].Cluster}-{at.Version}"));
+        SnapshotDraft draft = await place.BeginAsync(progress, stop).ConfigureAwait(false);
         try
         {
             using SemaphoreSlim turns = new(parallel);
-            using CancellationTokenSource failed = new();
+            using var failed = CancellationTokenSource.CreateLinkedTokenSource(stop);
             List<Task<SnapshotShard>> taking = [.. parts.Select(async part =>
             {
                 while (!await turns.WaitAsync(HeldFor, failed.Token).ConfigureAwait(false))
@@ -107,7 +114,7 @@ internal static class SnapshotCommand
                 }
                 try
                 {
-                    return await part.TakeAsync(at.Version, rests, unfinished, failed.Token).ConfigureAwait(false);
+                    return await part.TakeAsync(at.Version, rests, draft, failed.Token).ConfigureAwait(false);
                 }
                 catch
                 {
@@ -128,21 +135,21 @@ internal static class SnapshotCommand
                     await ended.ConfigureAwait(false);
                 }
             }
+            stop.ThrowIfCancellationRequested();
             SnapshotShard[] shards = [.. taking.Select(t => t.Result)];
             if (parts.Select(p => p.WorldLine).Distinct().Count() > 1)
             {
                 throw new ProxyUnreachableException("a recovery came between the shards' snapshots", "take it again");
             }
             var manifest = SnapshotManifest.Of(parts[0].Cluster, parts[0].WorldLine, at.Version, at.Time, shards, previous is null ? null
-                : new(previous.Directory, previous.Manifest.Version, SnapshotChain.ChecksumOf(previous.Directory)));
-            manifest.Save(unfinished);
-            Directory.Move(unfinished, whole);
-            progress.WriteLine($"the snapshot is in {whole}");
+                : new(previous.Place.Name, previous.Manifest.Version, previous.Sha256));
+            await draft.CompleteAsync(manifest.ToBytes(), stop).ConfigureAwait(false);
+            progress.WriteLine($"the snapshot is in {place.Name}");
             return manifest;
         }
         catch
         {
-            Directory.Delete(unfinished, recursive: true);
+            await draft.DiscardAsync().ConfigureAwait(false);
             throw;
         }
     }
@@ -155,13 +162,16 @@ internal static class SnapshotCommand
             known.Shards.Select(s => s.Shard).Order());
         foreach (Part part in parts) { isSame = isSame && await part.HadAsync(known).ConfigureAwait(false); }
         if (isSame) { return; }
-        throw new ProxyUnreachableException($"{previous.Directory} is a snapshot of another cluster, of other shards, or of what a recovery "
-            + "took back: a snapshot of this cluster cannot rest on it", OfAll);
+        throw new ProxyUnreachableException($"{previous.Place.Name} is a snapshot of another cluster, of other shards, or of what a "
+            + "recovery took back: a snapshot of this cluster cannot rest on it", OfAll);
     }
 
     // A shard's part of it.
     private sealed class Part(ProxyConnection proxy, string address, string cluster, long shard, TextWriter progress)
     {
+        // One question at a time.
+        private readonly SemaphoreSlim _turn = new(1);
+
         public string Cluster => cluster;
 
         public long Shard => shard;
@@ -184,7 +194,7 @@ internal static class SnapshotCommand
         // What the shard has of it stays for another minute.
         public Task HoldAsync(long version) => CallAsync("DPR.ASOF", "VERSION", Text(version));
 
-        public async Task<SnapshotShard> TakeAsync(long version, string[] rests, string directory, CancellationToken failed)
+        public async Task<SnapshotShard> TakeAsync(long version, string[] rests, SnapshotDraft draft, CancellationToken failed)
         {
             bool isWhole = rests.Length == 0;
             ProxyReply begun = await AskAsync(["BEGIN", "VERSION", Text(version), .. rests]).ConfigureAwait(false);
@@ -198,20 +208,22 @@ internal static class SnapshotCommand
                 }
                 ProxyReply state = await ReadyAsync(name, isWhole, failed).ConfigureAwait(false);
                 long bytes = state.Items[3].Number;
-                string own = string.Create(CultureInfo.InvariantCulture, $"shard-{shard}");
-                string file = own + (isWhole ? ".rdb" : ".delta.rdb"), path = Path.Combine(directory, file);
-                await FetchAsync("READ", name, path, bytes, failed).ConfigureAwait(false);
-                if (RdbFile.Verify(path) != RdbIntegrity.Good)
+                string own = SnapshotShard.FilesBegin + Text(shard), file = draft.NameOf(own + (isWhole ? ".rdb" : ".delta.rdb"));
+                var check = new RdbChecker();
+                await WriteAsync(draft, file, bytes, FetchAsync("READ", name, bytes, part => check.Append(part), failed), name, failed)
+                    .ConfigureAwait(false);
+                if (check.Result() != RdbIntegrity.Good)
                 {
                     throw new IOException($"the file of shard {shard} has not come whole: its checksum does not fit");
                 }
                 SnapshotRemovals? removed = null;
                 if (!isWhole)
                 {
-                    removed = new(own + ".removed", state.Items[5].Number, state.Items[6].Number, "");
-                    string removals = Path.Combine(directory, removed.File);
-                    await FetchAsync("REMOVED", name, removals, removed.Bytes, failed).ConfigureAwait(false);
-                    removed = removed with { Sha256 = SnapshotChain.ChecksumOfFile(removals) };
+                    removed = new(draft.NameOf(own + ".removed"), state.Items[5].Number, state.Items[6].Number, "");
+                    using var sum = IncrementalHash.CreateHash(HashAlgorithmName.SHA256);
+                    await WriteAsync(draft, removed.File, removed.Bytes, FetchAsync("REMOVED", name, removed.Bytes,
+                        part => sum.AppendData(part), failed), name, failed).ConfigureAwait(false);
+                    removed = removed with { Sha256 = Convert.ToHexStringLower(sum.GetHashAndReset()) };
                 }
                 return new(shard, file, bytes, state.Items[4].Number, removed);
             }
@@ -236,28 +248,57 @@ internal static class SnapshotCommand
             }
         }
 
-        private async Task FetchAsync(string what, string name, string path, long bytes, CancellationToken failed)
+        // The proxy would give the file up that nobody asks for, and a slow storage may take its time for what it has got.
+        private async Task WriteAsync(SnapshotDraft draft, string file, long bytes, IAsyncEnumerable<byte[]> parts, string name,
+            CancellationToken failed)
         {
-            await using FileStream file = File.Create(path);
+            Task writing = draft.WriteAsync(file, bytes, parts, failed);
+            while (await Task.WhenAny(writing, Task.Delay(HeldFor, failed)).ConfigureAwait(false) != writing
+                && !failed.IsCancellationRequested)
+            {
+                try
+                {
+                    await AskAsync("STATE", name).ConfigureAwait(false);
+                }
+                catch (ProxyUnreachableException)
+                {
+                    // What asks for the next part says so.
+                }
+            }
+            await writing.ConfigureAwait(false);
+        }
+
+        private async IAsyncEnumerable<byte[]> FetchAsync(string what, string name, long bytes, Action<byte[]> seen,
+            [EnumeratorCancellation] CancellationToken failed)
+        {
             for (long at = 0, toldAt = Environment.TickCount64; at < bytes;)
             {
+                failed.ThrowIfCancellationRequested();
                 byte[] part = (await AskAsync(what, name, Text(at), Text(PartBytes)).ConfigureAwait(false)).Bytes;
                 if (part.Length == 0) { throw new IOException($"the file of shard {shard} ends after {at} of {bytes} bytes"); }
-                await file.WriteAsync(part, failed).ConfigureAwait(false);
+                seen(part);
+                yield return part;
                 at += part.Length;
                 if (Environment.TickCount64 - toldAt < ToldEvery.TotalMilliseconds) { continue; }
                 toldAt = Environment.TickCount64;
                 Tell($"is fetched, {ConsoleText.Bytes(at)} of {ConsoleText.Bytes(bytes)}");
             }
-            file.Flush(flushToDisk: true);
         }
 
         private Task<ProxyReply> AskAsync(params string[] words) => CallAsync([Command, .. words]);
 
         private async Task<ProxyReply> CallAsync(params string[] words)
         {
-            ProxyReply reply = await proxy.CallAsync(words).ConfigureAwait(false);
-            return reply.IsError ? throw PastCluster.Refused(reply, $"{address}: ") : reply;
+            await _turn.WaitAsync().ConfigureAwait(false);
+            try
+            {
+                ProxyReply reply = await proxy.CallAsync(words).ConfigureAwait(false);
+                return reply.IsError ? throw PastCluster.Refused(reply, $"{address}: ") : reply;
+            }
+            finally
+            {
+                _turn.Release();
+            }
         }
 
         private void Tell(string how)

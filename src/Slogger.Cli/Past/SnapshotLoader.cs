@@ -65,14 +65,15 @@ internal sealed class SnapshotLoader : IAsyncDisposable
 
     /// <summary>Loads a file. What was loaded before counts: of its keys nothing is loaded that another file had, if that was to be
     /// noted.</summary>
-    /// <param name="path">The file.</param>
+    /// <param name="stored">The file, which is closed at the end.</param>
+    /// <param name="path">What it is called.</param>
     /// <param name="keys">How many keys it has.</param>
     /// <param name="isNoted">Whether others follow that may have the same keys.</param>
     /// <exception cref="IOException">It cannot be read, or a shard refused a key.</exception>
     /// <exception cref="RedisException">It cannot be understood, or a connection failed.</exception>
-    public async Task LoadAsync(string path, long keys, bool isNoted)
+    public async Task LoadAsync(Stream stored, string path, long keys, bool isNoted)
     {
-        using var file = new RdbCursor(path, WindowBytes);
+        using var file = new RdbCursor(path, stored, WindowBytes);
         int format = file.ReadHead();
         long seen = 0;
         bool hasFunctions = false;

@@ -1,4 +1,4 @@
-// What a snapshot's directory has beside the files of its shards: manifest.json.
+// What a snapshot has beside the files of its shards: manifest.json.
 using System.Text.Json;
 using System.Text.Json.Serialization;
 using System.Text.Json.Serialization.Metadata;
@@ -29,15 +29,15 @@ internal sealed record SnapshotManifest(
         IReadOnlyList<SnapshotShard> shards, SnapshotPrevious? previous) =>
         new(previous is null ? FormatOfAll : FormatOfDifference, cluster, worldLine, version, time, shards, previous);
 
-    /// <summary>Reads the one of a directory.</summary>
-    /// <exception cref="IOException">There is none, or it is none; the text says what to do.</exception>
-    public static SnapshotManifest Read(string directory)
+    /// <summary>Understands one.</summary>
+    /// <param name="bytes">The file.</param>
+    /// <param name="path">Where it is.</param>
+    /// <exception cref="IOException">It is none; the text says what to do.</exception>
+    public static SnapshotManifest Of(byte[] bytes, string path)
     {
-        string path = Path.Combine(directory, FileName);
-        if (!File.Exists(path)) { throw new IOException($"{directory} is no snapshot: it has no {FileName}"); }
         try
         {
-            SnapshotManifest? read = JsonSerializer.Deserialize(File.ReadAllText(path), PastReportJson.Default.SnapshotManifest);
+            SnapshotManifest? read = JsonSerializer.Deserialize(bytes, PastReportJson.Default.SnapshotManifest);
             return read is { Format: FormatOfAll, Shards.Count: > 0, Previous: null }
                 or { Format: FormatOfDifference, Shards.Count: > 0, Previous: not null } ? read
                 : throw new IOException($"{path} is of format {read?.Format}, and this slogger reads formats {FormatOfAll} and "
@@ -49,13 +49,8 @@ internal sealed record SnapshotManifest(
         }
     }
 
-    /// <summary>Writes it into a directory; it is on disk when this returns.</summary>
-    public void Save(string directory)
-    {
-        using FileStream file = File.Create(Path.Combine(directory, FileName));
-        JsonSerializer.Serialize(file, this, PastReportJson.Default.SnapshotManifest);
-        file.Flush(flushToDisk: true);
-    }
+    /// <summary>The file.</summary>
+    public byte[] ToBytes() => JsonSerializer.SerializeToUtf8Bytes(this, PastReportJson.Default.SnapshotManifest);
 
     public override void Print(AppHost host)
     {
@@ -71,22 +66,26 @@ internal sealed record SnapshotManifest(
 
 /// <summary>A shard's part.</summary>
 /// <param name="Shard">Which.</param>
-/// <param name="File">Its file, in the same directory: an RDB of Redis.</param>
+/// <param name="File">Its file, in the same place: an RDB of Redis.</param>
 /// <param name="Bytes">The size of that.</param>
 /// <param name="Keys">How many keys it has, those that have expired by then among them.</param>
 /// <param name="Removed">Which keys are not there any more; null: it rests on no other snapshot.</param>
 internal sealed record SnapshotShard(long Shard, string File, long Bytes, long Keys,
-    [property: JsonIgnore(Condition = JsonIgnoreCondition.WhenWritingNull)] SnapshotRemovals? Removed = null);
+    [property: JsonIgnore(Condition = JsonIgnoreCondition.WhenWritingNull)] SnapshotRemovals? Removed = null)
+{
+    /// <summary>What the names of all files of shards begin with.</summary>
+    public const string FilesBegin = "shard-";
+}
 
 /// <summary>The keys of a shard that a snapshot removes from the one that it rests on.</summary>
-/// <param name="File">The file, in the same directory: commands that delete them.</param>
+/// <param name="File">The file, in the same place: commands that delete them.</param>
 /// <param name="Bytes">The size of that.</param>
 /// <param name="Keys">How many they are.</param>
 /// <param name="Sha256">The checksum of the file.</param>
 internal sealed record SnapshotRemovals(string File, long Bytes, long Keys, string Sha256);
 
 /// <summary>The snapshot that another rests on.</summary>
-/// <param name="Directory">Where it was.</param>
+/// <param name="Directory">Where it was: a directory, or s3://BUCKET/PREFIX.</param>
 /// <param name="Version">Its version.</param>
 /// <param name="Sha256">The checksum of its manifest.</param>
 internal sealed record SnapshotPrevious(string Directory, long Version, string Sha256);

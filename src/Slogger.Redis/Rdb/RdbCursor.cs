@@ -2,7 +2,6 @@
 // module's value, a type of a later Redis) it says, since nothing behind it could be found.
 using System.Buffers.Binary;
 using System.Globalization;
-using Microsoft.Win32.SafeHandles;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Redis.Rdb;
@@ -22,7 +21,7 @@ public sealed class RdbCursor : IDisposable
 {
     private const int KeyBytesMax = 512 << 20;
     private readonly string _path;
-    private readonly SafeFileHandle _file;
+    private readonly Stream _file;
     private readonly byte[] _window;
     private long _windowStart;
     private int _windowLength;
@@ -35,11 +34,20 @@ public sealed class RdbCursor : IDisposable
     /// <param name="windowBytes">How much is read at once.</param>
     /// <exception cref="IOException">It cannot be opened.</exception>
     public RdbCursor(string path, int windowBytes)
+        : this(path, new FileStream(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete, bufferSize: 0),
+            windowBytes)
     {
-        _path = path;
-        _file = File.OpenHandle(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete);
-        _window = new byte[windowBytes];
-        Length = RandomAccess.GetLength(_file);
+    }
+
+    /// <summary>Walks what is open already, and closes it at the end.</summary>
+    /// <param name="name">What it is called in errors.</param>
+    /// <param name="file">It can seek.</param>
+    /// <param name="windowBytes">How much is read at once.</param>
+    /// <exception cref="IOException">Its length cannot be told.</exception>
+    public RdbCursor(string name, Stream file, int windowBytes)
+    {
+        ArgumentNullException.ThrowIfNull(file);
+        (_path, _file, _window, Length) = (name, file, new byte[windowBytes], file.Length);
     }
 
     /// <summary>The file's length in bytes.</summary>
@@ -348,7 +356,8 @@ public sealed class RdbCursor : IDisposable
     {
         _windowStart = Position;
         _at = 0;
-        _windowLength = RandomAccess.Read(_file, _window, _windowStart);
+        _file.Position = _windowStart;
+        _windowLength = _file.Read(_window);
         if (_windowLength == 0) { throw Unknown("it is cut short"); }
     }
 

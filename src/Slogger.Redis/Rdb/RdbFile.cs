@@ -69,17 +69,25 @@ public static class RdbFile
         try
         {
             using var file = new FileStream(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite, 1);
-            var check = new RdbChecker();
-            byte[] buffer = new byte[1 << 20];
-            int read;
-            while ((read = file.Read(buffer)) > 0)
-                check.Append(buffer.AsSpan(0, read));
-            return check.Result();
+            return Verify(file);
         }
         catch (IOException e)
         {
             throw new RedisException(RedisProblem.LocalFile, $"The RDB file {path} cannot be read: {e.Message}.", e);
         }
+    }
+
+    /// <summary>The same of what is open.</summary>
+    /// <exception cref="IOException">It cannot be read.</exception>
+    public static RdbIntegrity Verify(Stream file)
+    {
+        ArgumentNullException.ThrowIfNull(file);
+        var check = new RdbChecker();
+        byte[] buffer = new byte[1 << 20];
+        int read;
+        while ((read = file.Read(buffer)) > 0)
+            check.Append(buffer.AsSpan(0, read));
+        return check.Result();
     }
 
     /// <summary>An RDB of an empty data set, for a history that begins with nothing.</summary>

@@ -9,7 +9,9 @@ internal sealed class TcpRelay : IDisposable
     private readonly TcpListener _listener = new(IPAddress.Loopback, 0);
     private readonly CancellationTokenSource _end = new();
     private readonly EndPoint _server;
+    private readonly TaskCompletionSource _hasCut = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private volatile TaskCompletionSource _isOpen = new();
+    private long _passed;
 
     public TcpRelay(EndPoint server)
     {
@@ -20,6 +22,12 @@ internal sealed class TcpRelay : IDisposable
     }
 
     public int Port => ((IPEndPoint)_listener.LocalEndpoint).Port;
+
+    /// <summary>It is cut, once, before so many bytes have passed to the server.</summary>
+    public long PassesAtMost { get; init; } = long.MaxValue;
+
+    /// <summary>Completes when it was cut since <see cref="PassesAtMost"/> would have passed.</summary>
+    public Task HasCut => _hasCut.Task;
 
     /// <summary>Nothing passes any more, and nobody is told.</summary>
     public void Cut() => _isOpen = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
@@ -56,7 +64,7 @@ internal sealed class TcpRelay : IDisposable
             try
             {
                 await server.ConnectAsync(_server);
-                await Task.WhenAny(PassAsync(client, server), PassAsync(server, client));
+                await Task.WhenAny(PassAsync(client, server, isToServer: true), PassAsync(server, client, isToServer: false));
             }
             catch (Exception e) when (e is OperationCanceledException or SocketException or ObjectDisposedException)
             {
@@ -65,11 +73,16 @@ internal sealed class TcpRelay : IDisposable
         }
     }
 
-    private async Task PassAsync(Socket from, Socket to)
+    private async Task PassAsync(Socket from, Socket to, bool isToServer)
     {
         byte[] buffer = new byte[64 << 10];
         while (await from.ReceiveAsync(buffer, _end.Token) is > 0 and int count)
         {
+            if (isToServer && Interlocked.Add(ref _passed, count) > PassesAtMost && !_hasCut.Task.IsCompleted)
+            {
+                Cut();
+                _hasCut.TrySetResult();
+            }
             await _isOpen.Task.WaitAsync(_end.Token);
             for (int sent = 0; sent < count;) { sent += await to.SendAsync(buffer.AsMemory(sent, count - sent), _end.Token); }
         }
