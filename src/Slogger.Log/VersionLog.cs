@@ -6,8 +6,8 @@
 //   - a change of history (Begin, BeginWorldLine, BeginReign, RewindTo) has happened completely or not at all, and is durable when it
 //     returns;
 //   - memory is bounded: an appender that outruns the disk waits.
-// Who calls it: one thread appends (the replication link); one, usually another, syncs; any number read. Trimming may come
-// from any thread at any time; changes of history from any thread, but not while another appends.
+// Who calls it: one thread appends (the replication link); one, usually another, syncs, or as many as there are directories; any number
+// read. Trimming may come from any thread at any time; changes of history from any thread, but not while another appends.
 //
 // Locks: _io is held by whoever writes files, _gate for the moments in which memory changes hands; _io before _gate. An
 // append takes only _gate, unless the buffers are full. A log in several directories has more: see VersionLog.Writers.

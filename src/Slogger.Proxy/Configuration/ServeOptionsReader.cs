@@ -216,7 +216,7 @@ public static class ServeOptionsReader
         {
             ConfigFile = reader.Optional<string>("config", OptionText.ExistingFile),
             DataDirectory = data,
-            LogDirectories = reader.Value("log-dirs", LogDirectories, []),
+            LogDirectories = reader.Value<ImmutableArray<string>>("log-dirs", LogDirectories, []),
             Version = version is { } number ? new VersionNumber(number) : null,
             Keep = keep,
             AcceptsLoss = acceptsLoss,
