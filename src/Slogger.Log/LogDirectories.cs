@@ -18,7 +18,7 @@ namespace Slogger.Log;
 internal sealed class LogDirectories : IDisposable
 {
     /// <summary>Most further directories.</summary>
-    public const int MoreMax = 7;
+    public const int MoreMax = SegmentHeader.PartsMax;
 
     public const string NoteName = "slogger-log.json", ListName = "directories.json";
 

@@ -5,7 +5,6 @@ using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
-using Slogger.Log.Segments;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
 

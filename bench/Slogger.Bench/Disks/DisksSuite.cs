@@ -38,7 +38,9 @@ internal sealed class DisksSuite(BenchOptions options, Results results)
             {
                 foreach (int n in directories)
                 {
-                    runs[n].Add(Measure(Path.Combine(root, $"{syncMs}-{n}-{round}"), n, TimeSpan.FromMilliseconds(syncMs), interval));
+                    string place = Path.Combine(root, "run");
+                    runs[n].Add(Measure(place, n, TimeSpan.FromMilliseconds(syncMs), interval));
+                    Directory.Delete(place, recursive: true);
                 }
             }
             foreach (int n in directories)
@@ -63,7 +65,7 @@ internal sealed class DisksSuite(BenchOptions options, Results results)
         {
             Directory = Path.Combine(root, "log"),
             MoreDirectories = [.. Enumerable.Range(1, directories - 1).Select(i => Path.Combine(root, $"log{i}"))],
-            Shard = new ShardId(0), Files = new SlowDisks(sync), SegmentBytes = 256 << 20,
+            Shard = new ShardId(0), Files = new SlowDisks(sync),
         });
         log.Begin(new StreamOrigin("bench", 0, 0), WorldLine.First, new VersionNumber(1));
         var closed = new List<long>();

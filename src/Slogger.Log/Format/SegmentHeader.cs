@@ -12,7 +12,7 @@
 //   last boundary before this file: u8 0 or 1, then i64 world-line, i64 version, i64 offset, i32 database, u64 time
 //   u32 count, then branches: i64 reign, i64 world-line, i64 version, i64 offset (the newest 64 that lead to this file's line)
 //   the cut held before this file, of a backup's log: i64 world-line (0: none), i64 version
-//   format 4: u32 count, then u32 for each further directory in which the segment has a file, as LogDirectories names it
+//   format 4: u32 count, then u32 for each further directory in which the segment has a file: its number
 //
 // A line is a world-line within a reign. A rewind may lead back to an older one: then the line, and the branches, are as they were.
 // Format 4 is that of a segment which has several files; all others have format 3, which ends before those. Format 2 has no reigns, which
@@ -45,6 +45,7 @@ internal sealed record SegmentHeader
     private const uint FormatWithoutHeld = 1;
     public const int BranchesMax = LogBranch.KeptMax;
     public const int BytesMax = 4096;
+    public const int PartsMax = 7;
 
     public required int Shard { get; init; }
     public required uint Salt { get; init; }
@@ -66,7 +67,7 @@ internal sealed record SegmentHeader
     public required IReadOnlyList<LogBranch> Branches { get; init; }
     public WorldPoint Held { get; init; }
 
-    /// <summary>The further directories in which the segment has a file, as <see cref="LogDirectories"/> numbers them.</summary>
+    /// <summary>The further directories in which the segment has a file, by the numbers that they were given.</summary>
     public IReadOnlyList<uint> Parts { get; init; } = [];
 
     /// <summary>The last version closed before this file.</summary>
@@ -172,7 +173,7 @@ internal sealed record SegmentHeader
             branches[i] = new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()), reader.I64()) { Reign = of };
         }
         WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()));
-        uint[] parts = format == FormatVersion ? new uint[Math.Min(reader.U32(), LogDirectories.MoreMax)] : [];
+        uint[] parts = format == FormatVersion ? new uint[Math.Min(reader.U32(), PartsMax)] : [];
         for (int i = 0; i < parts.Length; i++) { parts[i] = reader.U32(); }
         return new SegmentHeader
         {

@@ -6,7 +6,6 @@ using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
-using Slogger.Log.Segments;
 
 namespace Slogger.Log.Tests.Simulation;
 

@@ -1,7 +1,8 @@
 // The writers of a log that lies in several directories: see VersionLog.Writers.
 using Slogger.Log.Files;
+using Slogger.Log.Segments;
 
-namespace Slogger.Log.Segments;
+namespace Slogger.Log;
 
 /// <summary>Writes and syncs one file of the newest segment.</summary>
 /// <param name="part">Which of the segment's files.</param>
