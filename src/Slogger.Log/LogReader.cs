@@ -66,9 +66,10 @@ public sealed class LogReader : IDisposable
         if (_segment is not { } segment) { return; }
         int index = CurrentView().ExtentAt(offset);
         if (index < 0 || CurrentView().Extents[index].Segment != segment) { return; }
-        long nearest = segment.FindOffset(offset).FilePosition;
-        if (nearest <= _nextBlock) { return; }
-        _nextBlock = nearest;
+        IndexPoint nearest = segment.FindOffset(offset);
+        if (nearest.FilePosition <= _nextBlock) { return; }
+        _nextBlock = nearest.FilePosition;
+        _blocks?.Seek(nearest);
         _hasBlock = false;
     }
 
@@ -92,8 +93,10 @@ public sealed class LogReader : IDisposable
             _hasBlock = false;
             try
             {
-                _nextBlock = segment.FindOffset(Position).FilePosition;
+                IndexPoint nearest = segment.FindOffset(Position);
+                _nextBlock = nearest.FilePosition;
                 _blocks = segment.OpenReader();
+                _blocks.Seek(nearest);
             }
             catch (FileNotFoundException)
             {

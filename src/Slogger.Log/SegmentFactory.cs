@@ -5,9 +5,10 @@ using Slogger.Log.Segments;
 
 namespace Slogger.Log;
 
-/// <param name="options">Of the log.</param>
+/// <param name="options">Of the log, with the size of one file for that of a segment.</param>
 /// <param name="clock">By which a write's time is taken.</param>
-internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clock) : IDisposable
+/// <param name="more">The log's further directories, each of which has a file of each segment.</param>
+internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clock, IReadOnlyList<LogDirectory>? more = null) : IDisposable
 {
     // 2 ms here; a file that is needed at once gets no more.
     private const int HurriedFillBytes = 4 << 20;
@@ -25,10 +26,13 @@ internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clo
     private readonly Lock _lock = new();
     private readonly ManualResetEventSlim _wanted = new();
     private readonly ManualResetEventSlim _hurried = new(initialState: false, spinCount: 0);   // who needs the file waits for it
-    private Task<ILogFile>? _spare;
+    private Task<SegmentFile>? _spare;
     private long _spareSequence;
 
-    public string PathOf(long sequence) => Path.Combine(options.Directory, SegmentName.Format(options.OwnEpoch, sequence));
+    /// <summary>Where the files of a segment go: first that with the header.</summary>
+    public IReadOnlyList<string> PathsOf(long sequence) =>
+        [Path.Combine(options.Directory, SegmentName.Format(options.OwnEpoch, sequence)), .. (more ?? []).Select(
+            d => Path.Combine(d.Path, SegmentName.FormatPart(options.OwnEpoch, sequence, d.Number)))];
 
     /// <summary>Starts to prepare a file. A failure shows when it is taken.</summary>
     /// <param name="sequence">Its number.</param>
@@ -59,7 +63,7 @@ internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clo
         }
     }
 
-    private ILogFile CreateAtLeisure(long sequence)
+    private SegmentFile CreateAtLeisure(long sequence)
     {
         _wanted.Wait(LeisurePause);
         return Create(sequence);
@@ -77,11 +81,11 @@ internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clo
         }
     }
 
-    /// <summary>A file of zeros, open for writing; its name is durable.</summary>
+    /// <summary>A segment's files, of zeros, open for writing; their names are durable.</summary>
     /// <exception cref="IOException">There is no space, or the disk failed.</exception>
-    public ILogFile Take(long sequence)
+    public SegmentFile Take(long sequence)
     {
-        Task<ILogFile>? spare;
+        Task<SegmentFile>? spare;
         lock (_lock)
         {
             (spare, _spare) = (_spare, null);
@@ -91,13 +95,13 @@ internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clo
         {
             try
             {
-                ILogFile file = spare.GetAwaiter().GetResult();
+                SegmentFile file = spare.GetAwaiter().GetResult();
                 if (_spareSequence == sequence)
                 {
                     return file;
                 }
                 file.Dispose();
-                options.Files.Delete(PathOf(_spareSequence));
+                Delete(_spareSequence);
             }
             catch (IOException)
             {
@@ -116,7 +120,7 @@ internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clo
             _spare?.GetAwaiter().GetResult().Dispose();
             if (_spare is not null)
             {
-                options.Files.Delete(PathOf(_spareSequence));
+                Delete(_spareSequence);
             }
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
@@ -134,7 +138,7 @@ internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clo
         _wanted.Set();
     }
 
-    private Task<ILogFile> PrepareNow(long sequence)
+    private Task<SegmentFile> PrepareNow(long sequence)
     {
         try
         {
@@ -142,13 +146,25 @@ internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clo
         }
         catch (IOException e)
         {
-            return Task.FromException<ILogFile>(e);
+            return Task.FromException<SegmentFile>(e);
         }
     }
 
-    private ILogFile Create(long sequence)
+    private SegmentFile Create(long sequence)
     {
-        string path = PathOf(sequence);
+        try
+        {
+            return new(SegmentFile.ForAll(PathsOf(sequence), Create));
+        }
+        catch (IOException)
+        {
+            TryDelete(sequence);
+            throw;
+        }
+    }
+
+    private ILogFile Create(string path)
+    {
         ILogFile file = options.Files.Create(path);
         try
         {
@@ -159,13 +175,12 @@ internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clo
             }
             // For speed alone: the sync of the header would carry the zeros, too.
             file.SyncData();
-            options.Files.SyncDirectory(options.Directory);
+            options.Files.SyncDirectory(Path.GetDirectoryName(path)!);
             return file;
         }
         catch (IOException)
         {
             file.Dispose();
-            TryDelete(path);
             throw;
         }
     }
@@ -186,11 +201,16 @@ internal sealed class SegmentFactory(VersionLogOptions options, TimeProvider clo
         }
     }
 
-    private void TryDelete(string path)
+    private void Delete(long sequence)
+    {
+        foreach (string path in PathsOf(sequence)) { options.Files.Delete(path); }
+    }
+
+    private void TryDelete(long sequence)
     {
         try
         {
-            options.Files.Delete(path);
+            Delete(sequence);
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {

@@ -149,6 +149,11 @@ public sealed partial class VersionLog
     /// <summary>Back-pressure: waits for the thread that is writing, and writes out itself if that freed nothing.</summary>
     private void MakeRoom()
     {
+        if (_writers.Length > 0)
+        {
+            WriteUntil(null);
+            return;
+        }
         lock (_io)
         {
             lock (_gate)

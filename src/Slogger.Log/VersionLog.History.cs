@@ -24,7 +24,7 @@ public sealed partial class VersionLog
     {
         CheckReplicationId(origin.ReplicationId);
         ArgumentOutOfRangeException.ThrowIfNegative(origin.Offset);
-        lock (_io)
+        using (EnterAll())
         {
             ThrowUnlessUsableLocked();
             IReadOnlyList<Segment> before = _view.Segments;
@@ -62,7 +62,7 @@ public sealed partial class VersionLog
     public void BeginWorldLine(WorldLine next, Boundary branch, string replicationId, Reign? reign = null)
     {
         CheckReplicationId(replicationId);
-        lock (_io)
+        using (EnterAll())
         {
             SegmentHeader head = Head;
             var started = new LogBranch(next, branch.Version, branch.Offset) { Reign = reign ?? head.Reign };
@@ -102,7 +102,7 @@ public sealed partial class VersionLog
     /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
     public void BeginReign(Reign reign)
     {
-        lock (_io)
+        using (EnterAll())
         {
             ThrowUnlessUsableLocked();
             SegmentHeader head = Head;
@@ -132,7 +132,7 @@ public sealed partial class VersionLog
     /// <exception cref="LogIOException">The disk refused.</exception>
     public void BeginGap(long offset)
     {
-        lock (_io)
+        using (EnterAll())
         {
             ThrowUnlessUsableLocked();
             WriteAndSync();
@@ -148,7 +148,7 @@ public sealed partial class VersionLog
     /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
     public void Rewind()
     {
-        lock (_io)
+        using (EnterAll())
         {
             ThrowUnlessUsableLocked();
             WriteAndSync();
@@ -165,7 +165,7 @@ public sealed partial class VersionLog
     /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
     public void RewindTo(LogIndex to)
     {
-        lock (_io)
+        using (EnterAll())
         {
             ThrowUnlessUsableLocked();
             WriteAndSync();
@@ -209,7 +209,7 @@ public sealed partial class VersionLog
     public void SetReplicationId(string replicationId)
     {
         CheckReplicationId(replicationId);
-        lock (_io)
+        using (EnterAll())
         {
             ThrowUnlessUsableLocked();
             if (Head.ReplicationId == replicationId)
@@ -265,6 +265,8 @@ public sealed partial class VersionLog
                 {
                     throw Fail("sync the directory of", oldest.Path, e);
                 }
+                // A segment without its header is no part of the log any more, so a crash may bring these back.
+                DeleteMore(oldest);
             }
         }
     }
@@ -312,7 +314,7 @@ public sealed partial class VersionLog
         {
             Extent extent = _view.Extents[i];
             held = extent.Segment.Header.Held;
-            foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.FirstBlock))
+            foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.Start))
             {
                 if (entry.Closes && entry.Version > extent.VersionMax.Number) { break; }
                 if (!entry.Closes && entry.ToHeldCut() > held && entry.ToHeldCut() <= end) { held = entry.ToHeldCut(); }
@@ -359,6 +361,7 @@ public sealed partial class VersionLog
                 _free.Push(chunk);
             }
             _sealed.Clear();
+            ForgetDealt();
             if (_current is not null)
             {
                 _free.Push(_current);
@@ -383,12 +386,19 @@ public sealed partial class VersionLog
             {
                 _files.Delete(segment.Path);
                 TryDeleteIndexOf(segment.Path);
+                DeleteMore(segment);
             }
         }
         catch (Exception e) when (IsDiskFailure(e))
         {
             // They are no longer part of the log; the next opening deletes them.
         }
+    }
+
+    // Its files in further directories.
+    private void DeleteMore(Segment segment)
+    {
+        foreach (string path in segment.Paths.Skip(1)) { TryDelete(path); }
     }
 
     private void ThrowUnlessUsableLocked()

@@ -51,7 +51,7 @@ public sealed partial class VersionLog
                 last = before.Version;
                 yield return before;
             }
-            foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FindVersion(last).FilePosition))
+            foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FindVersion(last)))
             {
                 if (entry.Version > extent.VersionMax.Number)
                 {
@@ -88,7 +88,7 @@ public sealed partial class VersionLog
             }
             IndexPoint start = segment.FindVersion(version);
             best = start.LastBefore ?? best;
-            foreach (LogEntry entry in EndsOf(segment, start.FilePosition))
+            foreach (LogEntry entry in EndsOf(segment, start))
             {
                 Boundary closed = entry.ToBoundary(segment.Header.WorldLine);
                 if (closed.Version > version)
@@ -196,7 +196,7 @@ public sealed partial class VersionLog
                 last = end.Version.Number;
                 yield return new LogEntry(EntryKind.EmptyRun, end);
             }
-            foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FindVersion(version).FilePosition))
+            foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FindVersion(version)))
             {
                 // A part of a run may be void.
                 if (entry.Version > extent.VersionMax.Number)
@@ -229,14 +229,14 @@ public sealed partial class VersionLog
     private static Boundary? AtOrAboveStart(Boundary? boundary, LogView view) =>
         boundary?.Offset >= view.StartOffset ? boundary : null;
 
-    private static IEnumerable<LogEntry> EndsOf(Segment segment, long fromPosition) =>
-        EntriesOf(segment, fromPosition).Where(e => e.Closes);
+    private static IEnumerable<LogEntry> EndsOf(Segment segment, IndexPoint from) => EntriesOf(segment, from).Where(e => e.Closes);
 
-    private static IEnumerable<LogEntry> EntriesOf(Segment segment, long fromPosition)
+    private static IEnumerable<LogEntry> EntriesOf(Segment segment, IndexPoint from)
     {
         using BlockReader reader = segment.OpenReader();
+        reader.Seek(from);
         long end = segment.DurableEnd;
-        for (long position = fromPosition; position < end; position += reader.Header.TotalBytes)
+        for (long position = from.FilePosition; position < end; position += reader.Header.TotalBytes)
         {
             if (reader.Read(position, end) != BlockStatus.Valid)
             {

@@ -3,7 +3,9 @@
 //   2. Files before the one that began the history are leftovers of Begin: deleted.
 //   3. Each remaining file names its predecessor and that one's end; the chain must be complete from the oldest file on.
 //   4. The newest file ends at the first block that was not written completely (see BlockFormat for torn against corrupt).
-//   5. What no block proves to have been synced is written again and synced: after a failed sync the kernel may serve bytes
+//   5. A segment may have files in several directories (LogDirectories); each of these must be there. Blocks are numbered throughout the
+//      segment: behind the first that is missing nothing counts, in whatever file.
+//   6. What no block proves to have been synced is written again and synced: after a failed sync the kernel may serve bytes
 //      from memory that never reached the disk.
 // Indexes of segments that are gone (SealedSegment) are deleted, too.
 // Nothing is ever appended to a file of an earlier process: the next write starts a new segment, which states where this one
@@ -17,11 +19,12 @@ namespace Slogger.Log;
 
 public sealed partial class VersionLog
 {
-    private const string LockName = "lock";
+    internal const string LockName = "lock";
 
     /// <summary>Opens the log of a directory, or an empty one; recovers what was durable.</summary>
     /// <exception cref="LogCorruptException">A byte that was durable has changed, or a file is missing.</exception>
     /// <exception cref="LogFencedException">Another process has the log open, or one with a newer epoch had.</exception>
+    /// <exception cref="LogDirectoriesException">One of its directories is missing, or is not its own.</exception>
     /// <exception cref="LogIOException">The disk refused.</exception>
     /// <exception cref="ArgumentException">An option is out of range, or the log is of another shard.</exception>
     public static VersionLog Open(VersionLogOptions options)
@@ -29,19 +32,22 @@ public sealed partial class VersionLog
         options = options.Checked();
         VersionLog? log = null;
         IDisposable? directoryLock = null;
+        LogDirectories? directories = null;
         try
         {
             options.Files.CreateDirectory(options.Directory);
             directoryLock = options.Files.TryLock(Path.Combine(options.Directory, LockName)) ?? throw new LogFencedException(
                 $"The version log in {options.Directory} is in use by another process. Stop that process first.");
             options = options with { Epoch = options.Epoch ?? NewestEpoch(options), IsFencedElsewhere = options.Epoch is null };
-            log = new VersionLog(options, directoryLock);
+            directories = LogDirectories.Open(options);
+            log = new VersionLog(options, directoryLock, directories);
             log.Recover();
             return log;
         }
         catch (Exception e)
         {
             log?.Dispose();
+            directories?.Dispose();
             directoryLock?.Dispose();
             if (IsDiskFailure(e))
             {
@@ -67,6 +73,7 @@ public sealed partial class VersionLog
         var dropped = new List<string>();
         List<Segment> segments = FindSegments(dropped);
         CheckChain(segments);
+        IReadOnlyList<string> leftovers = _directories.FindLeftovers(segments);
         bool isTorn = false;
         if (segments.Count > 0)
         {
@@ -85,6 +92,8 @@ public sealed partial class VersionLog
             _files.SyncDirectory(_options.Directory);
         }
         DeleteIndexesWithout(segments);
+        foreach (string leftover in leftovers) { TryDelete(leftover); }
+        _directories.TakeNew();
         _view = LogView.Of(segments, _written);
         if (segments.Count > 0)
         {
@@ -178,7 +187,27 @@ public sealed partial class VersionLog
             throw new LogCorruptException(path, BlockFormat.HeaderBytes,
                 $"the file's name does not fit its header, which says {SegmentName.Format(header.Epoch, header.Sequence)}");
         }
-        return new Segment(_files, path, header, reader.Header.TotalBytes, isIndexed: false) { FileBytes = length };
+        long[] lengths = [length, .. header.Parts.Select(number => LengthOfPart(header, number))];
+        return new Segment(_files, [path, .. header.Parts.Select(number => PartOf(header, number))], header, reader.Header.TotalBytes,
+            isIndexed: false) { FileBytes = lengths.Sum(), PartEnds = lengths };
+    }
+
+    private string PartOf(SegmentHeader header, uint number) => Path.Combine(
+        _directories.PathOf(number, SegmentName.Format(header.Epoch, header.Sequence)),
+        SegmentName.FormatPart(header.Epoch, header.Sequence, number));
+
+    private long LengthOfPart(SegmentHeader header, uint number)
+    {
+        string path = PartOf(header, number);
+        try
+        {
+            using ILogFile file = _files.Open(path, writable: false);
+            return file.Length;
+        }
+        catch (FileNotFoundException)
+        {
+            throw new LogCorruptException(path, 0, $"a file of segment {header.Sequence} is missing");
+        }
     }
 
     private static void CheckChain(List<Segment> segments)
@@ -203,23 +232,33 @@ public sealed partial class VersionLog
 
     private SegmentScan RecoverTail(Segment tail)
     {
-        using ILogFile file = _files.Open(tail.Path, writable: true);
+        using SegmentFile file = SegmentFile.Open(_files, tail.Paths, writable: true);
         SegmentScan scan;
+        long[] ends;
         using (BlockReader reader = tail.OpenReader())
         {
-            scan = SegmentScan.OfTail(tail, reader, file.Length);
+            scan = SegmentScan.OfTail(tail, reader, tail.FileBytes);
+            ends = reader.EndsAt(scan.End);
         }
         tail.MarkIndexed();
+        tail.PartEnds = ends;
+        tail.DurableEnd = scan.End;
+        long[]? places = scan.ProvenEnd > 0 ? tail.FindPosition(scan.ProvenEnd).Places : null;
+        long[] proven = places ?? [scan.ProvenEnd, .. new long[ends.Length - 1]];
+        for (int i = 0; i < ends.Length; i++) { WriteAgain(file.Parts[i], proven[i], ends[i]); }
+        return scan;
+    }
+
+    private static void WriteAgain(ILogFile file, long from, long end)
+    {
         byte[] buffer = new byte[1 << 20];
-        for (long at = scan.ProvenEnd; at < scan.End; at += buffer.Length)
+        for (long at = from; at < end; at += buffer.Length)
         {
-            Span<byte> part = buffer.AsSpan(0, (int)Math.Min(buffer.Length, scan.End - at));
+            Span<byte> part = buffer.AsSpan(0, (int)Math.Min(buffer.Length, end - at));
             file.Read(part, at);
             file.Write(part, at);
         }
         file.SyncData();
-        tail.DurableEnd = scan.End;
-        return scan;
     }
 
     /// <summary>Verifies the newest old segments, as many as the options say, and that each leads to the next.</summary>

@@ -1,5 +1,5 @@
 // Writing out and syncing. Blocks go to the file in the order in which they were filled; a block's memory is free again as soon
-// as it is written, so appends go on during the sync.
+// as it is written, so appends go on during the sync. Of a log in several directories VersionLog.Writers does this.
 using System.Security.Cryptography;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
@@ -16,6 +16,12 @@ public sealed partial class VersionLog
     public long Sync()
     {
         long target = AppendedPosition;
+        if (_writers.Length > 0)
+        {
+            ThrowUnlessUsableLocked();
+            WriteUntil(target);
+            return _view.Durable.Offset;
+        }
         lock (_io)
         {
             if (_view.Durable.Position < target)
@@ -33,9 +39,15 @@ public sealed partial class VersionLog
         }
     }
 
-    /// <summary>Under _io: makes all that is in memory durable.</summary>
+    /// <summary>Under _io, and the locks of all writers: makes all that is in memory durable.</summary>
     private void WriteAndSync()
     {
+        if (_writers.Length > 0)
+        {
+            ThrowUnlessUsableLocked();
+            WriteUntil(AppendedPosition);
+            return;
+        }
         lock (_gate)
         {
             ThrowUnlessUsable();
@@ -67,33 +79,43 @@ public sealed partial class VersionLog
 
     private void WriteChunk(AppendChunk chunk)
     {
-        if (_file is null || _filePosition + chunk.TotalBytes > _options.SegmentBytes)
+        if (_file is null || _filePosition + chunk.TotalBytes > _fileBytes)
         {
             SyncFile();
-            StartSegment(Head with
-            {
-                Reason = SegmentReason.Continue, StartOffset = _written.Offset, LastBoundary = _written.Last,
-            });
+            ContinueInNext();
         }
         Segment tail = _view.Segments[^1];
         ReadOnlySpan<byte> block = chunk.Seal(tail.Header.Salt, _filePosition, _fileSynced, _blockNumber);
         try
         {
-            _file!.Write(block, _filePosition);
+            _file!.Parts[0].Write(block, _filePosition);
         }
         catch (Exception e) when (IsDiskFailure(e))
         {
             // The block stays in memory; the next attempt writes the same payload to the same place.
             throw new LogIOException("write to", tail.Path, isFatal: false, e);
         }
-        tail.Observe(_filePosition, chunk.StartOffset, _written.Last);
-        _filePosition += block.Length;
+        NoteWritten(tail, chunk, []);
+        PrepareNext(tail);
+    }
+
+    /// <param name="tail">The newest segment.</param>
+    /// <param name="chunk">A block that goes to its end.</param>
+    /// <param name="places">Of several files: where each has its next block.</param>
+    private void NoteWritten(Segment tail, AppendChunk chunk, ReadOnlySpan<long> places)
+    {
+        tail.Observe(_filePosition, chunk.StartOffset, _written.Last, _blockNumber, places);
+        _filePosition += chunk.TotalBytes;
         _blockNumber++;
         _written = new Progress(
             chunk.EndPosition,
             chunk.StartOffset + chunk.DataBytes,
             chunk.LastClosed is { } closed ? closed with { WorldLine = tail.Header.WorldLine } : _written.Last,
             chunk.LastHeld ?? _written.Held);
+    }
+
+    private void PrepareNext(Segment tail)
+    {
         bool fills = _filePosition > _options.SegmentBytes / 4;
         if (_options.KeepsSpare || fills)
         {
@@ -110,7 +132,7 @@ public sealed partial class VersionLog
         Segment tail = _view.Segments[^1];
         try
         {
-            _file.SyncData();
+            _file.Parts[0].SyncData();
         }
         catch (Exception e) when (IsDiskFailure(e))
         {
@@ -122,8 +144,13 @@ public sealed partial class VersionLog
         _view = _view with { Durable = _written };
     }
 
-    /// <summary>Under _io, with everything that counts synced: starts a new file. It is part of the log exactly when its header
-    /// is durable.</summary>
+    private void ContinueInNext() => StartSegment(Head with
+    {
+        Reason = SegmentReason.Continue, StartOffset = _written.Offset, LastBoundary = _written.Last,
+    });
+
+    /// <summary>Under _io, and the locks of all writers, with everything that counts synced: starts a new segment. It is part of the log
+    /// exactly when its header is durable.</summary>
     /// <param name="next">Its header, but for the fields that follow from the files themselves.</param>
     private void StartSegment(SegmentHeader next)
     {
@@ -146,8 +173,9 @@ public sealed partial class VersionLog
                 SegmentReason.Rewind => next.Held,
                 _ => _written.Held,
             },
+            Parts = [.. _directories.All.Select(d => d.Number)],
         };
-        ILogFile file = CreateSegmentFile(header, out int headerBytes);
+        SegmentFile file = CreateSegmentFile(header, out int headerBytes);
         SealFiles(view);
         bool isVoiding = header.Reason switch
         {
@@ -161,10 +189,11 @@ public sealed partial class VersionLog
         _blockNumber = 1;
         _written = new Progress(_written.Position, header.StartOffset, header.LastBoundary, header.Held);
 
-        var segment = new Segment(_files, _factory.PathOf(sequence), header, headerBytes, isIndexed: true)
+        var segment = new Segment(_files, _factory.PathsOf(sequence), header, headerBytes, isIndexed: true)
         {
-            FileBytes = _options.SegmentBytes,
+            FileBytes = (long)_fileBytes * file.Parts.Count,
         };
+        GiveToWriters(segment, file);
         IReadOnlyList<Segment> segments = isBegin ? [segment] : [.. view.Segments, segment];
         _view = view.With(segments, _written) with
         {
@@ -172,13 +201,13 @@ public sealed partial class VersionLog
         };
     }
 
-    private ILogFile CreateSegmentFile(SegmentHeader header, out int headerBytes)
+    private SegmentFile CreateSegmentFile(SegmentHeader header, out int headerBytes)
     {
-        string path = _factory.PathOf(header.Sequence);
+        string path = _factory.PathsOf(header.Sequence)[0];
         byte[] block = new byte[BlockFormat.TotalBytes(SegmentHeader.BytesMax, 0)];
         int dataBytes = header.Encode(block.AsSpan(BlockFormat.HeaderBytes));
         headerBytes = BlockFormat.Seal(block, BlockKind.SegmentHeader, 0, header.StartOffset, 0, 0, dataBytes, 0, 0);
-        ILogFile file;
+        SegmentFile file;
         try
         {
             try
@@ -198,8 +227,8 @@ public sealed partial class VersionLog
         }
         try
         {
-            file.Write(block.AsSpan(0, headerBytes), 0);
-            file.SyncData();
+            file.Parts[0].Write(block.AsSpan(0, headerBytes), 0);
+            file.Parts[0].SyncData();
             return file;
         }
         catch (Exception e) when (IsDiskFailure(e))
@@ -224,7 +253,7 @@ public sealed partial class VersionLog
             return;
         }
         Segment tail = before.Segments[^1];
-        (ILogFile? file, Task others, _file) = (_file, _sealing, null);
+        (SegmentFile? file, Task others, _file) = (_file, _sealing, null);
         Segment[] unused = file is not null ? [tail] : [.. before.Segments.Where(s => s.FileBytes > s.DurableEnd)];
         if (!_options.PrepareInBackground)
         {
@@ -259,18 +288,19 @@ public sealed partial class VersionLog
     }
 
     /// <param name="unused">Which.</param>
-    /// <param name="file">The open file of the only one; null: none is open.</param>
-    private void Seal(Segment[] unused, ILogFile? file)
+    /// <param name="file">The open files of the only one; null: none are open.</param>
+    private void Seal(Segment[] unused, SegmentFile? file)
     {
         foreach (Segment segment in unused)
         {
             try
             {
-                file ??= _files.Open(segment.Path, writable: true);
-                file.SetLength(segment.DurableEnd);
+                file ??= SegmentFile.Open(_files, segment.Paths, writable: true);
+                IReadOnlyList<long> ends = segment.ExactEnds();
+                for (int i = 0; i < ends.Count; i++) { file.Parts[i].SetLength(ends[i]); }
                 segment.FileBytes = segment.DurableEnd;
             }
-            catch (Exception e) when (IsDiskFailure(e))
+            catch (Exception e) when (IsDiskFailure(e) || e is LogCorruptException)
             {
                 // The space comes back when the segment is trimmed.
             }

@@ -6,11 +6,11 @@
 //   - a change of history (Begin, BeginWorldLine, BeginReign, RewindTo) has happened completely or not at all, and is durable when it
 //     returns;
 //   - memory is bounded: an appender that outruns the disk waits.
-// Who calls it: one thread appends (the replication link); one, usually another, syncs; any number read. Trimming may come
-// from any thread at any time; changes of history from any thread, but not while another appends.
+// Who calls it: one thread appends (the replication link); one, usually another, syncs, or as many as there are directories; any number
+// read. Trimming may come from any thread at any time; changes of history from any thread, but not while another appends.
 //
 // Locks: _io is held by whoever writes files, _gate for the moments in which memory changes hands; _io before _gate. An
-// append takes only _gate, unless the buffers are full.
+// append takes only _gate, unless the buffers are full. A log in several directories has more: see VersionLog.Writers.
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -28,6 +28,8 @@ public sealed partial class VersionLog : IDisposable
     private readonly VersionLogOptions _options;
     private readonly IFileLayer _files;
     private readonly IDisposable _directoryLock;
+    private readonly LogDirectories _directories;
+    private readonly int _fileBytes;                   // of a segment, in each directory
     private readonly SegmentFactory _factory;
     private readonly Lock _io = new();
     private readonly Lock _gate = new();
@@ -47,7 +49,7 @@ public sealed partial class VersionLog : IDisposable
     private bool _isDisposed;
 
     // Under _io: the file being written, and what it holds.
-    private ILogFile? _file;
+    private SegmentFile? _file;
     private Task _sealing = Task.CompletedTask;     // of files before
     private long _filePosition;
     private long _fileSynced;
@@ -57,12 +59,16 @@ public sealed partial class VersionLog : IDisposable
     // Replaced as a whole, under _io; read by anyone.
     private volatile LogView _view;
 
-    private VersionLog(VersionLogOptions options, IDisposable directoryLock)
+    private VersionLog(VersionLogOptions options, IDisposable directoryLock, LogDirectories directories)
     {
         _options = options;
         _files = options.Files;
         _directoryLock = directoryLock;
-        _factory = new SegmentFactory(options, TimeProvider.System);
+        _directories = directories;
+        _writers = directories.All.Count == 0 ? [] : [.. Enumerable.Range(0, 1 + directories.All.Count).Select(i => new LogWriter(i))];
+        VersionLogOptions ofFile = options.OfFile(1 + directories.All.Count);
+        _fileBytes = ofFile.SegmentBytes;
+        _factory = new SegmentFactory(ofFile, TimeProvider.System, directories.All);
         _view = LogView.Empty;
         if (options.TailBytes > 0) { _tail = new LogTail(options.TailBytes); }
         // At least 8: a block of few bytes still has room for a run of small versions.
@@ -251,7 +257,7 @@ public sealed partial class VersionLog : IDisposable
     /// <summary>Closes the files. What was not synced may be lost. Not to be called during other calls.</summary>
     public void Dispose()
     {
-        lock (_io)
+        using (EnterAll())
         {
             lock (_gate)
             {
@@ -266,6 +272,7 @@ public sealed partial class VersionLog : IDisposable
             AwaitSealing();
             _factory.Dispose();
             _sealNow.Dispose();
+            _directories.Dispose();
             _directoryLock.Dispose();
         }
     }

@@ -11,6 +11,11 @@ public sealed record VersionLogOptions
     /// <summary>The directory that holds the segment files; created if missing. One log per directory.</summary>
     public required string Directory { get; init; }
 
+    /// <summary>Further directories, up to 7, best each on a disk of its own; created if missing. Each segment that is begun has a file in
+    /// each of them, too, and several threads that call <see cref="VersionLog.Sync"/> sync them at the same time. One in which the log has
+    /// segments cannot be left out. Default null: those that it was opened with last.</summary>
+    public IReadOnlyList<string>? MoreDirectories { get; init; }
+
     /// <summary>The shard whose log this is. A log of another shard is refused.</summary>
     public required ShardId Shard { get; init; }
 
@@ -19,11 +24,12 @@ public sealed record VersionLogOptions
     /// segment, or 0.</summary>
     public long? Epoch { get; init; } = 1;
 
-    /// <summary>Size of a segment file, in bytes. Default 64 MiB. Space is taken and given back in this unit.</summary>
+    /// <summary>Size of a segment, in bytes, in all directories together. Default 64 MiB. Space is taken and given back in this unit.
+    /// </summary>
     public int SegmentBytes { get; init; } = 64 << 20;
 
     /// <summary>Most stream bytes in a block, the unit of a checksum. Default 1 MiB. At most a quarter of
-    /// <see cref="SegmentBytes"/>.</summary>
+    /// <see cref="SegmentBytes"/>, or of a directory's part of it.</summary>
     public int BlockBytes { get; init; } = 1 << 20;
 
     /// <summary>Memory for bytes appended but not yet written to a file. Default 32 MiB, at least two blocks. When it is
@@ -70,6 +76,15 @@ public sealed record VersionLogOptions
         ArgumentOutOfRangeException.ThrowIfLessThan(BufferBytes, 2 * BlockBytes);
         ArgumentOutOfRangeException.ThrowIfNegative(VerifyAtOpenBytes);
         ArgumentOutOfRangeException.ThrowIfNegative(TailBytes);
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(MoreDirectories?.Count ?? 0, LogDirectories.MoreMax);
         return this;
+    }
+
+    /// <summary>The same, with the size of one file for that of a segment in so many.</summary>
+    internal VersionLogOptions OfFile(int files)
+    {
+        int bytes = files == 1 ? SegmentBytes : SegmentBytes / files / (4 << 10) * (4 << 10);
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(BlockBytes, bytes / 4);
+        return this with { SegmentBytes = bytes };
     }
 }

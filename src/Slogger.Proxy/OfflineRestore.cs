@@ -119,8 +119,13 @@ public static class OfflineRestore
                 return await use(past, new SnapshotPoints(SnapshotStore.Open(directory), cut, LastValid)).ConfigureAwait(false);
             }
             // The epoch that was last taken: nobody is deposed by reading.
-            using VersionLog log = VersionLog.Open(
-                new VersionLogOptions { Directory = directory, Shard = options.Shard, Epoch = Math.Max(1, record.Epoch) });
+            using VersionLog log = VersionLog.Open(new VersionLogOptions
+            {
+                Directory = directory,
+                MoreDirectories = options.LogDirectories.IsEmpty ? null : options.LogDirectories,
+                Shard = options.Shard,
+                Epoch = Math.Max(1, record.Epoch),
+            });
             if (log.IsEmpty)
             {
                 return ProxyExit.Failed($"the version log in {directory} is empty: there is nothing to restore",

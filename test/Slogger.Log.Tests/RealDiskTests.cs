@@ -1,4 +1,4 @@
-// The real file layer, with real threads: one appends, one syncs, one reads, one trims.
+// The real file layer, with real threads: one appends, one syncs, or as many as the log has directories, one reads, one trims.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
@@ -43,13 +43,17 @@ public sealed class RealDiskTests : IDisposable
         Assert.Equal(expected, File.ReadAllBytes(path));
     }
 
-    [Fact]
-    public void AppendSyncReadAndTrim_Together_KeepTheStreamWhole()
+    [Theory]
+    [InlineData(1)]
+    [InlineData(2)]
+    [InlineData(3)]
+    public void AppendSyncReadAndTrim_Together_KeepTheStreamWhole(int directories)
     {
         const int seed = 7;
         const int total = 40_000_000;
-        VersionLogOptions options = Options(SystemFileLayer.Instance, _directory) with
+        VersionLogOptions options = Options(SystemFileLayer.Instance, Path.Combine(_directory, "log")) with
         {
+            MoreDirectories = [.. Enumerable.Range(1, directories - 1).Select(i => Path.Combine(_directory, $"log{i}"))],
             SegmentBytes = 2 << 20, BlockBytes = 128 << 10, BufferBytes = 1 << 20, PrepareInBackground = true,
         };
         using (VersionLog log = Begun(options))
@@ -57,7 +61,7 @@ public sealed class RealDiskTests : IDisposable
             bool isDone = false;
             long read = 1000;
             Exception? failure = null;
-            Thread syncer = Start(() =>
+            Thread[] syncers = [.. Enumerable.Range(0, log.SyncsAtATime).Select(_ => Start(() =>
             {
                 while (!Volatile.Read(ref isDone))
                 {
@@ -66,7 +70,8 @@ public sealed class RealDiskTests : IDisposable
                     Assert.InRange(log.Sync(), target, log.EndOffset);
                     if (last is { } appended) { Assert.True(log.DurableBoundary?.Version >= appended.Version); }
                 }
-            });
+            }))];
+            Assert.Equal(directories, syncers.Length);
             Thread reader = Start(() =>
             {
                 using LogReader from = log.OpenReader(1000);
@@ -97,7 +102,7 @@ public sealed class RealDiskTests : IDisposable
             }
             reader.Join();
             Volatile.Write(ref isDone, true);
-            syncer.Join();
+            foreach (Thread syncer in syncers) { syncer.Join(); }
             Assert.Null(failure);
             log.Sync();
 

@@ -85,6 +85,9 @@ internal static class SuiteCatalog
             case "reset":
                 new Past.ResetSuite(options, results).Run();
                 break;
+            case "disks":
+                new Disks.DisksSuite(options, results).Run();
+                break;
             case "restore":
                 new RestoreSuite(options, results).Run();
                 break;

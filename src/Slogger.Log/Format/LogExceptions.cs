@@ -51,6 +51,9 @@ public sealed class LogFencedException(string message) : LogException(message)
     public long NewestEpoch { get; init; }
 }
 
+/// <summary>A directory of the log is missing, or is not this log's.</summary>
+public sealed class LogDirectoriesException(string message) : LogException(message);
+
 /// <summary>What a reader was reading is no longer part of the current history: it was trimmed, or a new world-line
 /// started. Open a new reader.</summary>
 public sealed class LogHistoryChangedException(string message) : LogException(message);

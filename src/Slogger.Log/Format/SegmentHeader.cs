@@ -2,7 +2,7 @@
 // know of what came before, so that older files can be deleted, and so that a change of history is one atomic
 // write: a history begins, or a world-line or a reign branches off, exactly when the header of the segment that says so is durable.
 //
-//   u32 format (3)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind, 6 reign
+//   u32 format (3 or 4)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind, 6 reign
 //   u64 epoch   u64 sequence   u64 previous sequence (0: none)   i64 end of the previous file (bytes that count)
 //   u64 sequence of the segment that began this history
 //   origin:  text replication id, i64 offset, i32 database       text: u8 length, ASCII bytes
@@ -12,9 +12,11 @@
 //   last boundary before this file: u8 0 or 1, then i64 world-line, i64 version, i64 offset, i32 database, u64 time
 //   u32 count, then branches: i64 reign, i64 world-line, i64 version, i64 offset (the newest 64 that lead to this file's line)
 //   the cut held before this file, of a backup's log: i64 world-line (0: none), i64 version
+//   format 4: u32 count, then u32 for each further directory in which the segment has a file: its number
 //
 // A line is a world-line within a reign. A rewind may lead back to an older one: then the line, and the branches, are as they were.
-// Format 2 has no reigns, which reads as reign 0. Format 1 ends before the cut, too. Both are read, and not written any more.
+// Format 4 is that of a segment which has several files; all others have format 3, which ends before those. Format 2 has no reigns, which
+// reads as reign 0. Format 1 ends before the cut, too. These two are read, and not written any more.
 using System.Buffers.Binary;
 using System.Text;
 using Slogger.Core.Identities;
@@ -37,11 +39,13 @@ internal enum SegmentReason : uint
 
 internal sealed record SegmentHeader
 {
-    public const uint FormatVersion = 3;
+    public const uint FormatVersion = 4;
+    private const uint FormatWithoutParts = 3;
     private const uint FormatWithoutReigns = 2;
     private const uint FormatWithoutHeld = 1;
     public const int BranchesMax = LogBranch.KeptMax;
     public const int BytesMax = 4096;
+    public const int PartsMax = 7;
 
     public required int Shard { get; init; }
     public required uint Salt { get; init; }
@@ -62,6 +66,9 @@ internal sealed record SegmentHeader
     public required Boundary? LastBoundary { get; init; }
     public required IReadOnlyList<LogBranch> Branches { get; init; }
     public WorldPoint Held { get; init; }
+
+    /// <summary>The further directories in which the segment has a file, by the numbers that they were given.</summary>
+    public IReadOnlyList<uint> Parts { get; init; } = [];
 
     /// <summary>The last version closed before this file.</summary>
     public VersionNumber Closed => LastBoundary?.Version ?? FirstVersion.Previous;
@@ -84,7 +91,7 @@ internal sealed record SegmentHeader
     public int Encode(Span<byte> destination)
     {
         var writer = new FieldWriter(destination);
-        writer.U32(FormatVersion);
+        writer.U32(Parts.Count > 0 ? FormatVersion : FormatWithoutParts);
         writer.U32((uint)Shard);
         writer.U32(Salt);
         writer.U32((uint)Reason);
@@ -120,6 +127,11 @@ internal sealed record SegmentHeader
         }
         writer.I64(Held.WorldLine.Number);
         writer.I64(Held.Version.Number);
+        if (Parts.Count > 0)
+        {
+            writer.U32((uint)Parts.Count);
+            foreach (uint part in Parts) { writer.U32(part); }
+        }
         return writer.Length;
     }
 
@@ -129,12 +141,12 @@ internal sealed record SegmentHeader
     {
         var reader = new FieldReader(source);
         uint format = reader.U32();
-        if (format is not (FormatVersion or FormatWithoutReigns or FormatWithoutHeld))
+        if (format is not (FormatVersion or FormatWithoutParts or FormatWithoutReigns or FormatWithoutHeld))
         {
             throw new LogCorruptException(file, BlockFormat.HeaderBytes,
                 $"format {format} is not the format {FormatVersion} that this program reads; use the program that wrote it");
         }
-        bool hasReigns = format >= FormatVersion;
+        bool hasReigns = format >= FormatWithoutParts;
         int shard = (int)reader.U32();
         uint salt = reader.U32();
         var reason = (SegmentReason)reader.U32();
@@ -161,6 +173,8 @@ internal sealed record SegmentHeader
             branches[i] = new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()), reader.I64()) { Reign = of };
         }
         WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()));
+        uint[] parts = format == FormatVersion ? new uint[Math.Min(reader.U32(), PartsMax)] : [];
+        for (int i = 0; i < parts.Length; i++) { parts[i] = reader.U32(); }
         return new SegmentHeader
         {
             Shard = shard, Salt = salt, Reason = reason, Epoch = epoch, Sequence = sequence, PreviousSequence = previous,
@@ -168,6 +182,7 @@ internal sealed record SegmentHeader
             WorldLine = new WorldLine(worldLine), FirstWorldLine = new WorldLine(firstWorldLine),
             FirstVersion = new VersionNumber(firstVersion), StartOffset = startOffset, LastBoundary = hasLast ? last : null,
             Branches = branches, Held = held, Reign = new Reign(reign), FirstReign = new Reign(firstReign),
+            Parts = parts,
         };
     }
 

@@ -1,5 +1,9 @@
-// Reads and verifies the blocks of one file, one after the other, through a window so that small blocks do not cost a
+// Reads and verifies the blocks of one segment, one after the other, through windows so that small blocks do not cost a
 // system call each. Used by recovery, by readers and by searches; not thread-safe.
+//
+// A position in the segment is the sum of the bytes of all blocks before. If the segment is one file, that is the position in the file,
+// and any block can be read. Of a segment of several files the blocks are read in order, from an index point on: the next one is where
+// a file goes on with the block of the next number.
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 
@@ -20,97 +24,173 @@ internal enum BlockStatus
     Corrupt,
 }
 
-internal sealed class BlockReader(ILogFile file, uint salt, int windowBytes = BlockReader.WindowBytes) : IDisposable
+/// <param name="files">The segment's files, which it closes.</param>
+/// <param name="salt">The segment's.</param>
+/// <param name="ends">Of several files: up to where each may be read; asked anew for each block.</param>
+/// <param name="windowBytes">How much of a file is read at a time.</param>
+internal sealed class BlockReader(
+    SegmentFile files, uint salt, Func<IReadOnlyList<long>>? ends = null, int windowBytes = BlockReader.WindowBytes) : IDisposable
 {
     private const int WindowBytes = 256 << 10;
 
-    private byte[] _window = new byte[windowBytes];
-    private long _windowStart;
-    private int _windowLength;
+    private readonly Window[] _windows = [.. files.Parts.Select(f => new Window(f, windowBytes))];
+    private readonly long[] _next = new long[files.Parts.Count];   // of several files: where each goes on
+    private long _number;                                          // of several files: of the block that is next
+    private bool _isPassed = true;                                 // whether those are behind the block read last
+    private int _part;
     private int _blockStart;
+
+    /// <summary>Of one file.</summary>
+    public BlockReader(ILogFile file, uint salt, int windowBytes = WindowBytes) : this(new SegmentFile([file]), salt, null, windowBytes)
+    {
+    }
 
     /// <summary>The header of the last block read with status <see cref="BlockStatus.Valid"/>.</summary>
     public BlockHeader Header { get; private set; }
 
     public ReadOnlySpan<byte> Data => Block.Slice(BlockFormat.HeaderBytes, Header.DataBytes);
 
-    private ReadOnlySpan<byte> Block => _window.AsSpan(_blockStart, Header.TotalBytes);
+    /// <summary>Of several files: where each has its next block, the one read last included. Else empty.</summary>
+    public ReadOnlySpan<long> Places => IsOneFile ? [] : _next;
+
+    private bool IsOneFile => _windows.Length == 1;
+
+    private ReadOnlySpan<byte> Block => _windows[_part].Bytes(_blockStart, Header.TotalBytes);
 
     public LogEntry Entry(int index) => BlockFormat.Entry(Block, Header.DataBytes, index);
+
+    /// <summary>Goes to a block. Whoever reads from a position other than the one behind the last block does this first.</summary>
+    public void Seek(in IndexPoint point)
+    {
+        if (point.Places is not { } places) { return; }
+        places.CopyTo(_next, 0);
+        _number = point.Number;
+        _isPassed = true;
+    }
 
     /// <summary>Reads the block at <paramref name="position"/>, which must end at or below <paramref name="limit"/>.</summary>
     public BlockStatus Read(long position, long limit)
     {
-        if (limit - position < BlockFormat.HeaderBytes || !Load(position, BlockFormat.HeaderBytes, limit))
+        if (IsOneFile) { return ReadAt(0, position, limit); }
+        PassBlock();
+        if (position >= limit) { return BlockStatus.Empty; }
+        IReadOnlyList<long> until = ends!();
+        bool isCorrupt = false;
+        for (int part = 0; part < _next.Length; part++)
+        {
+            bool hasMore = until[part] - _next[part] >= BlockFormat.HeaderBytes;
+            if (!hasMore || !TryLoad(part, _next[part], BlockFormat.HeaderBytes, until[part])) { continue; }
+            ReadOnlySpan<byte> bytes = _windows[part].Bytes(_blockStart, BlockFormat.HeaderBytes);
+            bool isHeader = BlockFormat.TryDecodeHeader(bytes, salt, _next[part], out BlockHeader header);
+            if (isHeader && header.Number == _number)
+            {
+                BlockStatus status = ReadAt(part, _next[part], until[part]);
+                _isPassed = status != BlockStatus.Valid;
+                return status;
+            }
+            // A file may be ahead, where another one lacks a block, but never behind.
+            isCorrupt |= isHeader ? header.Number < _number : !BlockFormat.IsZero(bytes);
+        }
+        return isCorrupt ? BlockStatus.Corrupt : BlockStatus.Empty;
+    }
+
+    /// <summary>Where each file ends, if the segment ends behind the block read last.</summary>
+    /// <param name="position">The position there.</param>
+    public long[] EndsAt(long position)
+    {
+        PassBlock();
+        return IsOneFile ? [position] : [.. _next];
+    }
+
+    private void PassBlock()
+    {
+        if (_isPassed) { return; }
+        _next[_part] += Header.TotalBytes;
+        _number++;
+        _isPassed = true;
+    }
+
+    private BlockStatus ReadAt(int part, long position, long limit)
+    {
+        if (limit - position < BlockFormat.HeaderBytes || !TryLoad(part, position, BlockFormat.HeaderBytes, limit))
         {
             return BlockStatus.Empty;
         }
-        ReadOnlySpan<byte> headerBytes = _window.AsSpan(_blockStart, BlockFormat.HeaderBytes);
+        ReadOnlySpan<byte> headerBytes = _windows[part].Bytes(_blockStart, BlockFormat.HeaderBytes);
         if (!BlockFormat.TryDecodeHeader(headerBytes, salt, position, out BlockHeader header))
         {
             return BlockFormat.IsZero(headerBytes) ? BlockStatus.Empty : BlockStatus.Corrupt;
         }
-        if (header.TotalBytes > limit - position || !Load(position, header.TotalBytes, limit))
+        if (header.TotalBytes > limit - position || !TryLoad(part, position, header.TotalBytes, limit))
         {
             return BlockStatus.Torn;
         }
-        ReadOnlySpan<byte> block = _window.AsSpan(_blockStart, header.TotalBytes);
+        ReadOnlySpan<byte> block = _windows[part].Bytes(_blockStart, header.TotalBytes);
         if (!BlockFormat.IsPayloadIntact(block, header))
         {
             return BlockFormat.IsTorn(block, header) ? BlockStatus.Torn : BlockStatus.Corrupt;
         }
-        Header = header;
+        (Header, _part) = (header, part);
         return BlockStatus.Valid;
     }
 
-    /// <summary>Whether a later block proves that the bytes at <paramref name="position"/> were durable once.</summary>
+    /// <summary>Whether a later block proves that the bytes at <paramref name="position"/>, which were read last, were durable once.
+    /// </summary>
     public bool WasOnceDurable(long position, long fileLength)
     {
-        for (long at = position + BlockFormat.Alignment; at + BlockFormat.HeaderBytes <= fileLength; at += BlockFormat.Alignment)
+        for (int part = 0; part < _windows.Length; part++)
         {
-            if (!Load(at, BlockFormat.HeaderBytes, fileLength))
+            (long at, long end) = IsOneFile ? (position + BlockFormat.Alignment, fileLength) : (_next[part], ends!()[part]);
+            for (; at + BlockFormat.HeaderBytes <= end; at += BlockFormat.Alignment)
             {
-                return false;
-            }
-            if (BlockFormat.TryDecodeHeader(_window.AsSpan(_blockStart, BlockFormat.HeaderBytes), salt, at, out BlockHeader header)
-                && header.SyncedUpTo > position)
-            {
-                return true;
+                if (!TryLoad(part, at, BlockFormat.HeaderBytes, end)) { break; }
+                if (BlockFormat.TryDecodeHeader(_windows[part].Bytes(_blockStart, BlockFormat.HeaderBytes), salt, at,
+                    out BlockHeader header) && header.SyncedUpTo > position)
+                {
+                    return true;
+                }
             }
         }
         return false;
     }
 
-    /// <summary>Whether the file holds nothing but zeros from <paramref name="position"/> on.</summary>
+    /// <summary>Whether the segment holds nothing but zeros from <paramref name="position"/> on, where was read last.</summary>
     public bool IsZeroFrom(long position, long fileLength)
     {
-        for (long at = position; at < fileLength; at += _window.Length)
+        for (int part = 0; part < _windows.Length; part++)
         {
-            int length = (int)Math.Min(_window.Length, fileLength - at);
-            if (Load(at, length, fileLength) && !BlockFormat.IsZero(_window.AsSpan(_blockStart, length)))
+            (long at, long end) = IsOneFile ? (position, fileLength) : (_next[part], ends!()[part]);
+            for (; at < end; at += windowBytes)
             {
-                return false;
+                int length = (int)Math.Min(windowBytes, end - at);
+                if (TryLoad(part, at, length, end) && !BlockFormat.IsZero(_windows[part].Bytes(_blockStart, length))) { return false; }
             }
         }
         return true;
     }
 
-    public void Dispose() => file.Dispose();
+    public void Dispose() => files.Dispose();
 
-    private bool Load(long position, int length, long limit)
+    private bool TryLoad(int part, long position, int length, long limit) =>
+        (_blockStart = _windows[part].Load(position, length, limit)) >= 0;
+
+    // A part of a file, in memory.
+    private sealed class Window(ILogFile file, int bytes)
     {
-        if (position >= _windowStart && position + length <= _windowStart + _windowLength)
+        private byte[] _bytes = new byte[bytes];
+        private long _start;
+        private int _length;
+
+        public ReadOnlySpan<byte> Bytes(int start, int length) => _bytes.AsSpan(start, length);
+
+        /// <summary>Where in it the bytes are then; -1: the file has not so many below the limit.</summary>
+        public int Load(long position, int length, long limit)
         {
-            _blockStart = (int)(position - _windowStart);
-            return true;
+            if (position >= _start && position + length <= _start + _length) { return (int)(position - _start); }
+            if (length > _bytes.Length) { _bytes = new byte[length]; }
+            _start = position;
+            _length = file.Read(_bytes.AsSpan(0, (int)Math.Clamp(limit - position, 0, _bytes.Length)), position);
+            return _length >= length ? 0 : -1;
         }
-        if (length > _window.Length)
-        {
-            _window = new byte[length];
-        }
-        _windowStart = position;
-        _blockStart = 0;
-        _windowLength = file.Read(_window.AsSpan(0, (int)Math.Min(_window.Length, limit - position)), position);
-        return _windowLength >= length;
     }
 }

@@ -1,5 +1,5 @@
-// One file of the log as the process knows it: its header, how far it is durable, and a sparse index of its blocks. The
-// index of an old segment is built when it is first searched. Written by the thread that holds the log's I/O lock, read by
+// One segment of the log as the process knows it: its header, its file or files, how far it is durable, and a sparse index of its blocks.
+// The index of an old segment is built when it is first searched. Written by the thread that holds the log's I/O lock, read by
 // any.
 using System.Globalization;
 using Slogger.Core.Versions;
@@ -10,7 +10,13 @@ using Slogger.Log.Format;
 namespace Slogger.Log.Segments;
 
 /// <summary>A block at which a search may begin, and the last boundary before it.</summary>
-internal readonly record struct IndexPoint(long FilePosition, long StreamOffset, Boundary? LastBefore);
+/// <param name="FilePosition">Where it is in the segment.</param>
+/// <param name="StreamOffset">Its first byte's offset.</param>
+/// <param name="LastBefore">The last boundary before it.</param>
+/// <param name="Number">Its number in the segment.</param>
+/// <param name="Places">Where each of the segment's files has its next block there; null: there is one file.</param>
+internal readonly record struct IndexPoint(
+    long FilePosition, long StreamOffset, Boundary? LastBefore, long Number, long[]? Places);
 
 internal sealed class Segment
 {
@@ -21,45 +27,81 @@ internal sealed class Segment
     private readonly IFileLayer _files;
     private bool _isIndexed;
     private long _durableEnd;
+    private volatile IReadOnlyList<long> _partEnds = [];
 
-    public Segment(IFileLayer files, string path, SegmentHeader header, int headerBlockBytes, bool isIndexed)
+    public Segment(IFileLayer files, IReadOnlyList<string> paths, SegmentHeader header, int headerBlockBytes, bool isIndexed)
     {
         _files = files;
-        Path = path;
+        Paths = paths;
         Header = header;
         FirstBlock = headerBlockBytes;
         _durableEnd = headerBlockBytes;
         _isIndexed = isIndexed;
-        _index.Add(new IndexPoint(headerBlockBytes, header.StartOffset, header.LastBoundary));
+        long[]? places = IsOneFile ? null : [headerBlockBytes, .. new long[paths.Count - 1]];
+        _index.Add(new IndexPoint(headerBlockBytes, header.StartOffset, header.LastBoundary, 1, places));
     }
 
-    public string Path { get; }
+    /// <summary>Its files: first that with the header.</summary>
+    public IReadOnlyList<string> Paths { get; }
+
+    public string Path => Paths[0];
+
+    public bool IsOneFile => Paths.Count == 1;
+
+    /// <summary>Where its blocks begin.</summary>
+    public IndexPoint Start => _index[0];
 
     public SegmentHeader Header { get; }
 
     /// <summary>Position of the first data block.</summary>
     public long FirstBlock { get; }
 
-    /// <summary>Space the file takes, in bytes.</summary>
+    /// <summary>Space its files take, in bytes.</summary>
     public long FileBytes { get; set; }
 
-    /// <summary>File position below which everything is durable and may be read.</summary>
+    /// <summary>Position below which everything is durable and may be read.</summary>
     public long DurableEnd
     {
         get => Volatile.Read(ref _durableEnd);
         set => Volatile.Write(ref _durableEnd, value);
     }
 
-    public BlockReader OpenReader() => new(_files.Open(Path, writable: false), Header.Salt);
+    /// <summary>Of several files: up to where each may be read, at least as far as <see cref="DurableEnd"/> says. Set before that
+    /// is.</summary>
+    public IReadOnlyList<long> PartEnds
+    {
+        get => _partEnds;
+        set => _partEnds = value;
+    }
 
-    /// <summary>Tells the index of a block; called in file order.</summary>
-    public void Observe(long filePosition, long streamOffset, Boundary? lastBefore)
+    public BlockReader OpenReader()
+    {
+        var reader = new BlockReader(SegmentFile.Open(_files, Paths, writable: false), Header.Salt, () => PartEnds);
+        reader.Seek(Start);
+        return reader;
+    }
+
+    /// <summary>Where each file ends, with nothing behind <see cref="DurableEnd"/>.</summary>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public IReadOnlyList<long> ExactEnds()
+    {
+        long end = DurableEnd;
+        if (IsOneFile) { return [end]; }
+        if (PartEnds.Sum() == end) { return PartEnds; }
+        using BlockReader reader = OpenReader();
+        SegmentScan.OfSealed(this, reader);
+        return reader.EndsAt(end);
+    }
+
+    /// <summary>Tells the index of a block; called in the segment's order.</summary>
+    public void Observe(long filePosition, long streamOffset, Boundary? lastBefore, long number, ReadOnlySpan<long> places)
     {
         lock (_indexLock)
         {
             if (filePosition - _index[^1].FilePosition >= IndexStrideBytes)
             {
-                _index.Add(new IndexPoint(filePosition, streamOffset, lastBefore));
+                long[]? kept = places.IsEmpty ? null : places.ToArray();
+                _index.Add(new IndexPoint(filePosition, streamOffset, lastBefore, number, kept));
             }
         }
     }
@@ -71,6 +113,9 @@ internal sealed class Segment
             _isIndexed = true;
         }
     }
+
+    /// <summary>The last point at or below a position.</summary>
+    public IndexPoint FindPosition(long position) => Find(p => p.FilePosition <= position);
 
     /// <summary>The last point at or below a stream offset.</summary>
     public IndexPoint FindOffset(long offset) => Find(p => p.StreamOffset <= offset);
@@ -123,13 +168,26 @@ internal static class SegmentName
     /// <summary>Of the index that somebody may keep beside a segment.</summary>
     public const string IndexExtension = ".kix";
 
-    private const string Extension = ".slog";
+    /// <summary>Of all files of segments.</summary>
+    public const string Extension = ".slog";
 
     /// <summary>Where the index of a segment is.</summary>
     public static string IndexOf(string segmentPath) => Path.ChangeExtension(segmentPath, IndexExtension);
 
     public static string Format(long epoch, long sequence) =>
         string.Create(CultureInfo.InvariantCulture, $"{epoch:D10}-{sequence:D12}{Extension}");
+
+    /// <summary>The name of a segment's file in a further directory.</summary>
+    public static string FormatPart(long epoch, long sequence, uint directory) =>
+        string.Create(CultureInfo.InvariantCulture, $"{epoch:D10}-{sequence:D12}-{directory:x8}{Extension}");
+
+    /// <summary>Reads such a name.</summary>
+    public static bool TryParsePart(string name, out long sequence)
+    {
+        int last = name.LastIndexOf('-');
+        sequence = 0;
+        return last > 0 && TryParse(name[..last] + Extension, out _, out sequence);
+    }
 
     public static bool TryParse(string name, out long epoch, out long sequence)
     {

@@ -46,7 +46,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
             {
                 throw new LogCorruptException(segment.Path, position, "a block is out of sequence");
             }
-            segment.Observe(position, offset, last);
+            segment.Observe(position, offset, last, number, reader.Places);
             offset += header.DataBytes;
             for (int i = 0; i < header.EntryCount; i++)
             {

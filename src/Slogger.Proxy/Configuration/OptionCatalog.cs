@@ -208,6 +208,11 @@ public static class OptionCatalog
         new("log-budget", Durability, "SIZE",
             "Bytes of log to keep. Older log that a checkpoint covers is deleted. Larger: more versions can be restored.",
             "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
+        new("log-dirs", Durability, "DIR[,DIR...]",
+            "Up to 7 further directories for the version log, beside DATA/log, each best on a disk of its own. What is appended is dealt to "
+            + "them in turn, and as many syncs run at a time. They belong to this log alone. All that the log lies in are needed to open "
+            + "it: one can be added at a start, and left out when the log has no segments there any more. For --commit log. Without it "
+            + "restore uses those that the log was opened with last.", "none", nameof(ServeOptions.LogDirectories)) { Commands = Both },
         new("retention", Durability, "DURATION",
             "How far back the past can be read. Older log is deleted with the next checkpoint. --log-budget wins: if it is reached before, "
             + "the past is shorter, and slogger retention says so. For --commit log; and for the embedded store, which keeps no past "

@@ -18,6 +18,10 @@ public sealed record RestoreOptions
     /// <summary>The data directory (absolute path). Default: slogger-data in the current directory. Its proxy must be stopped.</summary>
     public required string DataDirectory { get; init; }
 
+    /// <summary>Further directories of the version log (absolute paths). Default: none are given, those that it was opened with last.
+    /// </summary>
+    public ImmutableArray<string> LogDirectories { get; init; } = [];
+
     /// <summary>The version to restore; null for the newest durable one. One of --version, --latest and --list is required.</summary>
     public VersionNumber? Version { get; init; }
 

@@ -154,6 +154,12 @@ public sealed record ServeOptions
     public long LogBudgetBytes { get; init; } = 4L << 30;
 
     /// <summary>
+    /// Further directories of the version log, up to 7, beside the one in <see cref="DataDirectory"/>, each best on a disk of its own.
+    /// Default: none. As many syncs run at a time as there are directories. One in which the log has segments cannot be left out.
+    /// </summary>
+    public ImmutableArray<string> LogDirectories { get; init; } = [];
+
+    /// <summary>
     /// How far back the past can be read, 1 s to 3650 days, while <see cref="LogBudgetBytes"/> is not reached. Older log is deleted with
     /// the next checkpoint. Default: 0, as far as that budget allows; of an embedded store none is kept then.
     /// </summary>

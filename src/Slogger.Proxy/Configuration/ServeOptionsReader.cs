@@ -53,6 +53,24 @@ public static class ServeOptionsReader
     private static readonly OptionTextParser<CommitMode> Commits = OptionText.Choice(
         ("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None), ("faster", CommitMode.Faster));
 
+    private const int LogDirectoriesMax = 7;
+
+    private static bool LogDirectories(string text, out ImmutableArray<string> value, out string problem)
+    {
+        value = [];
+        problem = "";
+        foreach (string part in text.Split(','))
+        {
+            if (!OptionText.DirectoryPath(part.Trim(), out string path, out problem)) { return false; }
+            path = Path.TrimEndingDirectorySeparator(path);
+            problem = value.Contains(path) ? $"has {path} twice"
+                : value.Length == LogDirectoriesMax ? $"has more than {LogDirectoriesMax}" : "";
+            if (problem.Length > 0) { return false; }
+            value = value.Add(path);
+        }
+        return true;
+    }
+
     /// <summary>Reads serve's options. <paramref name="commandLine"/> goes over <paramref name="environment"/>, that over the file named by
     /// --config.</summary>
     public static OptionsResult<ServeOptions> ReadServe(OptionLayer commandLine, OptionLayer environment) =>
@@ -120,6 +138,7 @@ public static class ServeOptionsReader
             LogLevel = reader.Value("log-level", Level, defaults.LogLevel),
             LogFormat = reader.Value("log-format", Format, defaults.LogFormat),
             CheckpointEveryBytes = reader.Value("checkpoint-every", AnySize, defaults.CheckpointEveryBytes),
+            LogDirectories = reader.Value("log-dirs", LogDirectories, defaults.LogDirectories),
             Retention = reader.Value("retention", OptionText.Duration(TimeSpan.FromSeconds(1), ServeOptions.RetentionMax),
                 defaults.Retention),
             RetentionDetail = reader.Value("retention-detail", OptionText.Duration(TimeSpan.FromSeconds(1), ServeOptions.RetentionMax),
@@ -197,6 +216,7 @@ public static class ServeOptionsReader
         {
             ConfigFile = reader.Optional<string>("config", OptionText.ExistingFile),
             DataDirectory = data,
+            LogDirectories = reader.Value<ImmutableArray<string>>("log-dirs", LogDirectories, []),
             Version = version is { } number ? new VersionNumber(number) : null,
             Keep = keep,
             AcceptsLoss = acceptsLoss,
@@ -326,6 +346,16 @@ public static class ServeOptionsReader
         {
             reader.Fail("replies", "committed needs --commit log, and a Redis", "remove it, or give --redis or --redis-server with "
                 + "--commit log");
+        }
+
+        if (options.LogDirectories.Length > 0 && options.Commit is CommitMode.Bgsave or CommitMode.None)
+        {
+            reader.Fail("log-dirs", "needs --commit log", "remove it, or leave out --commit");
+        }
+
+        if (options.LogDirectories.Contains(options.DataDirectory))
+        {
+            reader.Fail("log-dirs", $"has {options.DataDirectory}, which is the data directory", "give directories on other disks");
         }
 
         if (options.Retention > TimeSpan.Zero && options.Commit is not (CommitMode.Log or CommitMode.Faster))

@@ -14,7 +14,7 @@ internal static class StoreOptionsReader
     private static readonly string[] RedisOptions =
     [
         "redis-config", "redis-directive", "redis-user", "redis-password-file", "redis-tls", "redis-tls-ca", "redis-tls-cert",
-            "redis-tls-key", "redis-tls-insecure", "rollback", "seed",
+            "redis-tls-key", "redis-tls-insecure", "rollback", "seed", "log-dirs",
     ];
 
     // What has a meaning for the embedded store only with --retention.

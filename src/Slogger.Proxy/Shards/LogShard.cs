@@ -112,6 +112,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _log = VersionLog.Open(new VersionLogOptions
         {
             Directory = Path.Combine(_options.DataDirectory, "log"),
+            MoreDirectories = _options.LogDirectories,
             Shard = _options.Shard,
             // A node's log is fenced by its ballot.
             Epoch = Cohort is null ? Seat.Epoch : null,
@@ -390,7 +391,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             return;
         }
         var exit = ProxyExit.Failed($"the version log cannot be written: {e.Message}",
-            "free space on the disk of --data, or repair it, and start again");
+            _options.LogDirectories.IsEmpty ? "free space on the disk of --data, or repair it, and start again"
+                : "free space on the disks of --data and --log-dirs, or repair the one that failed, and start again");
         if (!Fail(exit)) { return; }
         _report.Error($"shard {_options.Shard}: the version log cannot be written: {e.Message} The proxy stops; give it room or another "
             + "disk, and start it again: nothing that was committed is lost.");

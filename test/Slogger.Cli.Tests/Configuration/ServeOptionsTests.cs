@@ -78,6 +78,13 @@ public class ServeOptionsTests
     }
 
     [Fact]
+    public void LogDirectories_AreThoseBetweenCommas()
+    {
+        Assert.Equal(["/a", "/b"], Layers.Good(("log-dirs", "/a/, /b")).LogDirectories);
+        Assert.Empty(Layers.Good().LogDirectories);
+    }
+
+    [Fact]
     public void Partitions_OfAFile_AreItsLines()
     {
         using TempDirectory temp = new();
@@ -160,6 +167,10 @@ public class ServeOptionsTests
     [InlineData("redis-password-file", "/", "is a directory")]
     [InlineData("redis-user", "", "not a user name")]
     [InlineData("data", "/dev/null", "not a directory")]
+    [InlineData("log-dirs", "/a,", "names no directory")]
+    [InlineData("log-dirs", "/a,/b,/a/", "has /a twice")]
+    [InlineData("log-dirs", "/1,/2,/3,/4,/5,/6,/7,/8", "has more than 7")]
+    [InlineData("log-dirs", "/dev/null", "not a directory")]
     public void BadValue_IsOneErrorWithNameOriginAndRemedy(string name, string text, string expected)
     {
         OptionsResult<ServeOptions> result = Layers.Serve(("redis", "127.0.0.1:6379"), (name, text));
@@ -195,6 +206,10 @@ public class ServeOptionsTests
     [InlineData("nothing that others can connect to", "redis", "h:1", "announce", "h:0")]
     [InlineData("nothing that others can connect to", "redis", "h:1", "announce", "/s")]
     [InlineData("makes 3 partitions, which are too few for 4 shards", "redis", "h:1", "shards", "4", "partitions", "range:a,b")]
+    [InlineData("needs --commit log", "redis", "h:1", "log-dirs", "/a", "commit", "bgsave")]
+    [InlineData("needs --commit log", "redis", "h:1", "log-dirs", "/a", "commit", "none")]
+    [InlineData("is for a Redis", "log-dirs", "/a")]
+    [InlineData("has /a, which is the data directory", "redis", "h:1", "data", "/a", "log-dirs", "/b,/a")]
     [InlineData("leaves too little", "redis", "h:1", "log-budget", "3mb", "checkpoint-every", "2mb")]
     [InlineData("leaves too little", "redis", "h:1", "client-output-limit", "3mb", "output-memory-limit", "2mb")]
     [InlineData("is for a Redis", "redis-user", "u")]

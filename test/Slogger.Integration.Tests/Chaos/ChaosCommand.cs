@@ -19,6 +19,7 @@ internal static class ChaosCommand
           --commit log|bgsave           default: log
           --version-interval DURATION   default: 5ms
           --on-rollback close|error     default: close
+          --log-dirs N                  so many further directories of the log (default: 0); the log is not replayed elsewhere then
           --fault NAME                  this fault only: redis, proxy, both, redis-twice, redis-then-proxy, sigterm
           --password PASSWORD           Redis wants it of everybody: the writers log in as the user that the proxy is
           --replay-every N              replay the log elsewhere after every N rounds (default: 10; 0: never)
@@ -43,7 +44,8 @@ internal static class ChaosCommand
         {
             Rounds = Number("rounds", fromEnvironment.Rounds),
             Seed = Number("seed", fromEnvironment.Seed),
-            ReplayEvery = Number("replay-every", 10),
+            // Several directories cannot be copied at one moment.
+            ReplayEvery = Number("log-dirs", 0) > 0 ? 0 : Number("replay-every", 10),
             Report = Console.WriteLine,
         };
         RespClient.Password = given.GetValueOrDefault("password");
@@ -79,6 +81,7 @@ internal static class ChaosCommand
             Commit = given.GetValueOrDefault("commit", "log"),
             RedisPassword = RespClient.Password,
             Options = given.TryGetValue("on-rollback", out string? rollback) ? ["--on-rollback", rollback] : [],
+            LogDirectories = int.Parse(given.GetValueOrDefault("log-dirs", "0"), CultureInfo.InvariantCulture),
         };
         return given.TryGetValue("fault", out string? fault)
             ? new ProxyDeployment(workspace, setup) { Faults = [ProxyDeployment.AllFaults.First(f => f.Name == fault)] }
@@ -88,7 +91,7 @@ internal static class ChaosCommand
     private static Dictionary<string, string> Parse(string[] args)
     {
         string[] known = ["rounds", "seed", "mode", "metadata", "commit", "version-interval", "on-rollback", "fault", "replay-every",
-            "password"];
+            "password", "log-dirs"];
         var given = new Dictionary<string, string>();
         var rest = args.Where(a => a != "--chaos").ToArray();
         for (int i = 0; i < rest.Length; i += 2)

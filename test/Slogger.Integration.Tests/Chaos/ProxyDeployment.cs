@@ -16,6 +16,9 @@ internal sealed record ProxySetup(bool Attached = false, bool Postgres = false, 
     /// <summary>As for --commit.</summary>
     public string Commit { get; init; } = "log";
 
+    /// <summary>How many further directories the log has, in the workspace.</summary>
+    public int LogDirectories { get; init; }
+
     /// <summary>Further options of serve.</summary>
     public IReadOnlyList<string> Options { get; init; } = [];
 
@@ -97,8 +100,15 @@ internal sealed partial class ProxyDeployment : IDeployment
             : ["--redis-server", RedisProcess.Executable, "--redis-directive", "enable-debug-command yes"],
         .. (_setup.ProxyPassword ?? _setup.RedisPassword) is null ? (string[])[] : ["--redis-password-file", _workspace.File("password")],
         "--data", DataDirectory, "--metadata", MetadataSpec, "--commit", _setup.Commit, "--version-interval", _setup.VersionInterval,
+        .. _setup.LogDirectories == 0 ? (string[])[] : ["--log-dirs", string.Join(',', LogDirectories)],
         .. _setup.Options,
     ];
+
+    /// <summary>The further directories of the log.</summary>
+    public IReadOnlyList<string> LogDirectories => [.. Enumerable.Range(1, _setup.LogDirectories).Select(i => LogDirectory(i))];
+
+    /// <summary>A directory in the workspace that may be one of those.</summary>
+    public string LogDirectory(int number) => _workspace.File(string.Create(CultureInfo.InvariantCulture, $"log{number}"));
 
     private string MetadataSpec => _setup.Postgres ? "postgres:" + Postgres.ConnectionString
         : "sqlite:" + Path.Combine(DataDirectory, "metadata.db");

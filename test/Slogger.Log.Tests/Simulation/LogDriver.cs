@@ -15,7 +15,8 @@ internal sealed class LogDriver
 
     private readonly Random _random;
     private readonly SimulatedDisk _disk;
-    private readonly VersionLogOptions _options;
+    private readonly int _directories;
+    private VersionLogOptions _options;
 
     // What the log may hold now: one history, or two in the middle of a change; null stands for an empty log.
     private List<LogModel?> _possible = [null];
@@ -24,22 +25,28 @@ internal sealed class LogDriver
     private LogIndex _shipped;
     private long _time;
 
-    public LogDriver(int seed, bool ignoresDataSync = false, bool ignoresDirectorySync = false)
+    /// <param name="seed">Of all that is random.</param>
+    /// <param name="directories">How many the log lies in, or comes to.</param>
+    /// <param name="disk">The disk, of a seed; null: one that keeps what it is told to.</param>
+    public LogDriver(int seed, int directories = 1, Func<int, SimulatedDisk>? disk = null)
     {
         _random = new Random(seed);
-        _disk = new SimulatedDisk(_random.Next())
-        {
-            IgnoresDataSync = ignoresDataSync, IgnoresDirectorySync = ignoresDirectorySync,
-        };
+        _directories = directories;
+        _disk = disk?.Invoke(_random.Next()) ?? new SimulatedDisk(_random.Next()) { HasDisksOfDirectories = directories > 1 };
         int block = 256 << _random.Next(4);
         _options = new VersionLogOptions
         {
             Directory = Directory, Shard = new ShardId(3), Files = _disk, PrepareInBackground = false,
-            SegmentBytes = 16 << 10, BlockBytes = block, BufferBytes = block * (2 + _random.Next(3)), ZeroFill = _random.Next(2) == 0,
+            SegmentBytes = directories * (16 << 10), BlockBytes = block, BufferBytes = block * (2 + _random.Next(3)) * directories,
+            ZeroFill = _random.Next(2) == 0,
             TailBytes = _random.Next(3) switch { 0 => 0, 1 => 300, _ => 8 << 10 },
         };
         FaultKind = _random.Next(4);
+        if (directories > 1) { TakeDirectories(_random.Next(1, directories)); }
     }
+
+    private void TakeDirectories(int more) =>
+        _options = _options with { MoreDirectories = [.. Enumerable.Range(1, more).Select(i => $"{Directory}{i}")] };
 
     public int FaultKind { get; }
 
@@ -73,6 +80,8 @@ internal sealed class LogDriver
 
     private string? Reopen()
     {
+        int more = _options.MoreDirectories?.Count ?? 0;
+        if (more < _directories - 1 && _random.Next(3) == 0) { TakeDirectories(more + 1); }
         while (true)
         {
             // A crash while opening changes nothing of what must be there.
@@ -86,7 +95,7 @@ internal sealed class LogDriver
             {
                 _disk.Crash();
             }
-            catch (LogCorruptException e)
+            catch (LogException e) when (e is LogCorruptException or LogDirectoriesException)
             {
                 return e.Message;
             }
@@ -155,6 +164,11 @@ internal sealed class LogDriver
             if (_possible[^1] is null)
             {
                 Begin();
+                return true;
+            }
+            if (_directories > 1 && _random.Next(5) == 0)
+            {
+                SyncTogether();
                 return true;
             }
             switch (_random.Next(52))
@@ -323,6 +337,37 @@ internal sealed class LogDriver
         Assert.Equal(Model.EndOffset, durable);
         Assert.Equal(Model.LastBoundary?.Version, _log.DurableBoundary?.Version);
         Model.MarkDurable();
+    }
+
+    // Several writers have blocks at a time, and are done in any order. R7: what is durable goes up to the first that is not done.
+    private void SyncTogether()
+    {
+        List<DealtBlocks> inOrder = [.. _log.Dealt];
+        foreach (LogWriter writer in Shuffled(_log.Writers))
+        {
+            if (writer.Unfinished is null && _log.Deal(writer, withCurrent: true, out _) is { } dealt) { inOrder.Add(dealt); }
+        }
+        DealtBlocks[] waiting = [.. inOrder.Where(d => !d.IsSynced)];
+        foreach (DealtBlocks dealt in Shuffled(waiting)) { _log.Write(dealt); }
+        // Some may never come to it before the next step, which has to make up for that.
+        foreach (DealtBlocks dealt in Shuffled(waiting).Take(_random.Next(waiting.Length + 1)))
+        {
+            _log.Sync(dealt);
+            int synced = inOrder.FindIndex(d => !d.IsSynced) is var first and >= 0 ? first : inOrder.Count;
+            if (synced > 0) { Assert.Equal(inOrder[synced - 1].Written.Offset, _log.DurableOffset); }
+            Assert.True(synced == inOrder.Count || _log.DurableOffset <= inOrder[synced].Written.Offset);
+            Assert.True(_log.DurableOffset >= Model.DurableOffset);
+            Model.DurableOffset = _log.DurableOffset;
+            Model.DurableVersion = _log.DurableBoundary?.Version ?? Model.DurableVersion;
+            Model.DurableHeld = _log.HeldCut;
+        }
+    }
+
+    private T[] Shuffled<T>(IReadOnlyList<T> items)
+    {
+        T[] shuffled = [.. items];
+        _random.Shuffle(shuffled);
+        return shuffled;
     }
 
     private void Begin()

@@ -2,7 +2,7 @@
 // that a write left; at a crash each sector independently becomes any of these. Names are durable after SyncDirectory only; until
 // then a crash keeps an arbitrary part of the creations, renames and deletions. Lengths behave like sectors.
 // It can also fill up, fail syncs (after which the unsynced sectors are in doubt although they read back), and stop the
-// process at any operation.
+// process at any operation. And it can be a disk for each directory, which crash each in its own way.
 using Slogger.Log.Files;
 
 namespace Slogger.Log.Tests.Simulation;
@@ -41,6 +41,16 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
     /// <summary>Mutation: syncs of data do nothing.</summary>
     public bool IgnoresDataSync { get; init; }
 
+    /// <summary>Mutation: in this directory they do.</summary>
+    public string? IgnoresDataSyncIn { get; init; }
+
+    /// <summary>Mutation: the sync behind the first write to a file's beginning, a segment's header, does nothing.</summary>
+    public bool IgnoresHeaderSync { get; init; }
+
+    /// <summary>Each directory is a disk of its own: at a crash one loses all that was not synced, another nothing, a third any part.
+    /// </summary>
+    public bool HasDisksOfDirectories { get; init; }
+
     /// <summary>Mutation: syncs of directories do nothing.</summary>
     public bool IgnoresDirectorySync { get; init; }
 
@@ -56,17 +66,18 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
         lock (_lock)
         {
             var names = new Dictionary<string, Inode>(_durableNames);
-            foreach ((_, Action<Dictionary<string, Inode>> change) in _pendingNames)
+            Dictionary<string, Fate> fates = [];
+            foreach ((string directory, Action<Dictionary<string, Inode>> change) in _pendingNames)
             {
-                if (_random.Next(2) == 0)
+                if (Happens(FateOf(fates, directory)))
                 {
                     change(names);
                 }
             }
             _pendingNames.Clear();
-            foreach (Inode inode in names.Values.Distinct())
+            foreach ((string path, Inode inode) in names.DistinctBy(n => n.Value))
             {
-                inode.Crash(_random);
+                inode.Crash(_random, FateOf(fates, Path.GetDirectoryName(path)!));
             }
             _durableNames = names;
             _names = new(names);
@@ -105,11 +116,11 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
         if (!_directories.Contains(Path.GetDirectoryName(path)!)) { throw new DirectoryNotFoundException(path); }
         var inode = new Inode();
         ChangeNames(path, names => names[path] = inode);
-        return (ILogFile)new OpenFile(this, inode);
+        return (ILogFile)new OpenFile(this, inode, path);
     });
 
     public ILogFile Open(string path, bool writable) => Do(() => _names.TryGetValue(path, out Inode? inode)
-        ? (ILogFile)new OpenFile(this, inode) : throw new FileNotFoundException(path));
+        ? (ILogFile)new OpenFile(this, inode, path) : throw new FileNotFoundException(path));
 
     public void Rename(string from, string to) => Do(() =>
     {
@@ -170,6 +181,23 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
         }
     }
 
+    private Fate FateOf(Dictionary<string, Fate> fates, string directory)
+    {
+        if (!HasDisksOfDirectories) { return Fate.Any; }
+        if (!fates.TryGetValue(directory, out Fate fate)) { fates[directory] = fate = (Fate)_random.Next(3); }
+        return fate;
+    }
+
+    private bool Happens(Fate fate) => fate == Fate.All || (fate == Fate.Any && _random.Next(2) == 0);
+
+    // What of that which was not synced a crash leaves.
+    private enum Fate
+    {
+        Any,
+        All,
+        None,
+    }
+
     private void EndProcess()
     {
         _incarnation++;
@@ -212,7 +240,7 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
         }
     }
 
-    private sealed class OpenFile(SimulatedDisk disk, Inode inode) : ILogFile
+    private sealed class OpenFile(SimulatedDisk disk, Inode inode, string path) : ILogFile
     {
         private readonly int _incarnation = disk._incarnation;
 
@@ -263,7 +291,9 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
                 inode.FailSync(disk._random);
                 throw new IOException("simulated: input/output error", 5);
             }
-            if (!disk.IgnoresDataSync)
+            bool isIgnored = disk.IgnoresDataSync || disk.IgnoresDataSyncIn == Path.GetDirectoryName(path)
+                || (disk.IgnoresHeaderSync && inode.IsBegun);
+            if (!isIgnored)
             {
                 inode.Sync();
             }
@@ -291,6 +321,9 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
         private byte[] _durable = [];
 
         public byte[] Content { get; private set; } = [];
+
+        /// <summary>Whether its beginning was written, and never synced.</summary>
+        public bool IsBegun => Content.Length > 0 && Content[0] != 0 && (_durable.Length == 0 || _durable[0] == 0);
 
         public void Write(ReadOnlySpan<byte> bytes, long position)
         {
@@ -340,17 +373,17 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
             _laterLengths.Clear();
         }
 
-        public void Crash(Random random)
+        public void Crash(Random random, Fate fate)
         {
             int length = _durable.Length;
-            if (_laterLengths.Count > 0 && random.Next(2) == 0)
+            if (_laterLengths.Count > 0 && (fate == Fate.Any ? random.Next(2) == 0 : fate == Fate.All))
             {
-                length = _laterLengths[random.Next(_laterLengths.Count)];
+                length = _laterLengths[fate == Fate.All ? ^1 : random.Next(_laterLengths.Count)];
             }
             Array.Resize(ref _durable, length);
             foreach ((int sector, List<byte[]> states) in _laterStates)
             {
-                int pick = random.Next(states.Count + 1);
+                int pick = fate == Fate.Any ? random.Next(states.Count + 1) : fate == Fate.All ? states.Count : 0;
                 if (pick > 0)
                 {
                     Put(_durable, sector, states[pick - 1]);
