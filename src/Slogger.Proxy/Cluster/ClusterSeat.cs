@@ -279,7 +279,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>Who has the shard, or at a backup its stream, and the epoch of that. Waits for the metadata.</summary>
     public async Task<(long Epoch, string Name)> OwnerAsync(CancellationToken stop)
     {
-        if (FollowedSite is not null)
+        // A node that is about to lead has taken the shard.
+        if (FollowedSite is not null && !Taken.IsCompleted)
         {
             SiteState site = await RetryAsync(() => Metadata.SiteAsync(Cluster, stop), stop).ConfigureAwait(false);
             return (site.OwnerOf(Shard), "");

@@ -103,6 +103,20 @@ public sealed class CohortResetTests(ITestOutputHelper output)
         (Step.AllWritten, Fate.HandedOver, 0), (Step.OneClosed, Fate.Stopped, 1), (Step.OneWritten, Fate.Forgotten, 0),
         (Step.Committed, Fate.RedisKilled, 0));
 
+    // With early replies whoever leads next begins a world-line anyway, unless it is told that nothing is lost.
+    [Fact]
+    public async Task ShardAlone_RepliesEarly_LosesItsLeader_AllOfItIsThere_OrNothing()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace) { Lease = "3s", OptionsOf = _ => ["--replies", "early"] };
+        await nodes.StartAsync();
+        foreach ((Step last, Fate fate) in ((Step, Fate)[])[(Step.AllWritten, Fate.Killed), (Step.AllWritten, Fate.HandedOver),
+            (Step.Committed, Fate.Forgotten)])
+        {
+            await RoundAsync([nodes], ["k"], last, fate, victim: 0);
+        }
+    }
+
     // The other shard has no cohort. Here the command itself manages it.
     [Fact]
     public async Task LeaderDies_BeforeItWritesAnything_NothingIsSetBack_AndTheNextResetIsDone()
@@ -171,12 +185,37 @@ public sealed class CohortResetTests(ITestOutputHelper output)
         await Task.WhenAll(one.StartAsync(), two.StartAsync());
         await AllAsync(one);
         await AllAsync(two);
+        await OneAfterTheOtherAsync(one, two);
         foreach ((Step last, Fate fate, int victim) in rounds) { await RoundAsync([one, two], [Here, There], last, fate, victim); }
 
         CohortNodes OfShard(string shard) => new(workspace)
         {
             Prefix = $"shard-{shard}-", Lease = "3s", OptionsOf = _ => ["--shards", "2", "--shard", shard],
         };
+    }
+
+    // As the command does it, and undoes it; clients are told.
+    private static async Task OneAfterTheOtherAsync(CohortNodes one, CohortNodes two)
+    {
+        int leader = await one.LeaderAsync(), port = two.Ports[await two.LeaderAsync()];
+        await SetAsync("old");
+        string version = await CommonVersionAsync(port, There);
+        await SetAsync("new");
+        using RespClient told = await one.ConnectAsync(leader);
+        await told.DoAsync("DPR.COMMITTED");
+        JsonElement report = await ResetAsync(port, version);
+        Assert.StartsWith($"ROLLBACK worldline={report.GetProperty("world_line").GetInt64()}", (await told.CallAsync("GET", Here)).Text);
+        Assert.Equal("$old $old", await ReadAsync());
+        await ResetAsync(port, report.GetProperty("undo_version").GetRawText());
+        Assert.Equal("$new $new", await ReadAsync());
+
+        async Task SetAsync(string value)
+        {
+            await one.SetAsync(Here, value);
+            await two.SetAsync(There, value);
+        }
+
+        async Task<string> ReadAsync() => $"{(await ReadOfAsync(one, Here)).Compact} {(await ReadOfAsync(two, There)).Compact}";
     }
 
     private async Task RoundAsync(CohortNodes[] shards, string[] keys, Step last, Fate fate, int victim)
