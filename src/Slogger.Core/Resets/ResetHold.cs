@@ -164,8 +164,8 @@ public sealed class ResetHold
     public bool EndsWithWorldLine(bool isForgotten) => _mutation != ResetMutation.LetsInBeforeCut
         && (_phase > ResetPhase.Holds || (_phase == ResetPhase.Holds && isForgotten));
 
-    /// <summary>Whether the recorded cut has all of it.</summary>
-    /// <param name="cut">The recorded cut.</param>
+    /// <summary>Whether all of it is committed.</summary>
+    /// <param name="cut">What is.</param>
     public bool IsCommitted(WorldPoint cut) => _phase == ResetPhase.Closes && _result is { } result && IsCovered(cut)
         && cut.Version >= result;
 

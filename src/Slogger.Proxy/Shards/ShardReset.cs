@@ -285,9 +285,10 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
         lock (shard.Versions.Lock)
         {
             if (!shard.Reset.EndsWithWorldLine(isForgotten && shard.Seat.HasPeers)) { shard.Reset.End(); }
-            else if (isReplicatedAlone && shard.RecordedCut is var cut && shard.Reset.IsCommitted(cut))
+            // By a majority. What is recorded may be what another leader has.
+            else if (isReplicatedAlone && shard.Versions.Machine!.Durable is var durable && shard.Reset.IsCommitted(durable))
             {
-                ended = (cut.WorldLine, cut.Version);
+                ended = (durable.WorldLine, durable.Version);
                 shard.Reset.End();
             }
             else if (isReplicatedAlone) { givesWay = true; }
