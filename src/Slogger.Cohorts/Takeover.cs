@@ -3,7 +3,8 @@
 // has the record. Beside the node's thread, since it takes its time.
 //
 // With early replies the leader before may have told what this log lacks. Then a world-line begins where the log ends, so that sessions and
-// other shards learn of it: after a majority has the reign's record, and so the log, and before the store goes there.
+// other shards learn of it: after a majority has the reign's record, and so the log, and before the store goes there. The same if the
+// leader before may have written a part of a reset (ResetMark, Core).
 using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Log;
@@ -47,7 +48,7 @@ internal sealed class Takeover(CohortNode node, NodeThread thread, IFollowingSha
         {
             if (!founds)
             {
-                if (shard.Cohort!.RepliesEarly && !losesNothing)
+                if (await shard.Cohort!.BeginsWithWorldLineAsync(losesNothing, stop).ConfigureAwait(false))
                 {
                     await shard.Cohort.Lead!.HasBegun.WaitAsync(stop).ConfigureAwait(false);
                     await shard.Cohort.BeginWorldLineAsync(stop).ConfigureAwait(false);

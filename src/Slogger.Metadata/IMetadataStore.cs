@@ -11,6 +11,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
+using Slogger.Core.Resets;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -289,6 +290,16 @@ public interface IMetadataStore : IAsyncDisposable
 
     /// <summary>Where the coordinator is, and one shard.</summary>
     Task<ClusterBeat> BeatAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
+
+    /// <summary>Notes that the shard's owner is about to write a reset, if the world-line is current, and the epoch the shard's newest.
+    /// Noting the same again succeeds.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The caller's shard.</param>
+    /// <param name="mark">In which world-line.</param>
+    /// <param name="expectedEpoch">The caller's epoch.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>Whether it is noted. If not nothing may be written.</returns>
+    Task<bool> MarkResetAsync(string cluster, ShardId shard, ResetMark mark, long expectedEpoch, CancellationToken cancellation = default);
 
     /// <summary>Asks all shards to hurry: somebody waits for a commit. Never takes back a later request.</summary>
     /// <param name="cluster">The cluster.</param>

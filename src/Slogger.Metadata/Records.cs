@@ -4,6 +4,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
+using Slogger.Core.Resets;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -43,6 +44,9 @@ public sealed record ShardRecord(
 
     /// <summary>Whether it counts.</summary>
     public MemberState State { get; init; }
+
+    /// <summary>Where a reset may have written something in the shard.</summary>
+    public ResetMark Reset { get; init; }
 
     /// <summary>The cluster's current world-line, and the version up to which the shard is known to be durable in it.</summary>
     public WorldPoint Durable => Claim.Point;

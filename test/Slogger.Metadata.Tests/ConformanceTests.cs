@@ -362,6 +362,29 @@ public abstract partial class ConformanceTests
     }
 
     [Fact]
+    public async Task MarkReset_IsSeenByWhoLeadsNext_NotSetByWhoLedBefore_AndClosedByAWorldLine()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        (long first, _) = await store.LeadShardAsync("c", Shard0, "a:1", "redis", "a", new(1));
+        Assert.False((await ShardAsync()).Reset.IsOpen(new(1)));
+        Assert.False(await store.MarkResetAsync("c", Shard0, new(new(2)), first));
+        Assert.True(await store.MarkResetAsync("c", Shard0, new(new(1)), first));
+        Assert.True(await store.MarkResetAsync("c", Shard0, new(new(1)), first));
+        (long second, _) = await store.LeadShardAsync("c", Shard0, "b:1", "redis", "b", new(2));
+        ShardRecord seen = await ShardAsync();
+        Assert.True(seen.Reset.IsOpen(seen.WorldLine));
+
+        await store.BeginWorldLineAsync("c", Shard0, new(2), DurableClaim.Of(new(new(1), new(1))), second);
+        seen = await ShardAsync();
+        Assert.Equal(new WorldLine(2), seen.WorldLine);
+        Assert.False(seen.Reset.IsOpen(seen.WorldLine));
+        Assert.False(await store.MarkResetAsync("c", Shard0, new(new(2)), first));
+        Assert.False((await ShardAsync()).Reset.IsOpen(seen.WorldLine));
+
+        async Task<ShardRecord> ShardAsync() => Assert.Single(await store.ShardsAsync("c"));
+    }
+
+    [Fact]
     public async Task LeadShard_WhenALaterReignIsNoted_ChangesNothing()
     {
         await using IMetadataStore store = await FreshStoreAsync();

@@ -200,7 +200,7 @@ internal sealed record LostReport(long WorldLine, IReadOnlyList<LostShard> Shard
 /// <param name="Bytes">Bytes of the writes.</param>
 /// <param name="HeldMs">How long clients waited, in milliseconds.</param>
 /// <param name="UndoVersion">The version with what was there before; null: nothing was written.</param>
-/// <param name="WorldLine">The world-line that has begun; null: nothing was written.</param>
+/// <param name="WorldLine">The world-line that has begun; null: none has.</param>
 internal sealed record ResetReport(long Version, DateTimeOffset Time, long Keys, long Bytes, long HeldMs, long? UndoVersion,
     long? WorldLine) : Report
 {
@@ -218,7 +218,7 @@ internal sealed record ResetReport(long Version, DateTimeOffset Time, long Keys,
         }
         host.Output.WriteLine($"set back to {PastText.Of(new PastInstant(Version, Time))}: {what}");
         host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
-            $"clients waited {HeldMs} ms, and are told that world-line {WorldLine} has begun"));
+            $"clients waited {HeldMs} ms{(WorldLine is { } line ? $", and are told that world-line {line} has begun" : "")}"));
         host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"to undo it: slogger reset --to {undo}"));
     }
 }

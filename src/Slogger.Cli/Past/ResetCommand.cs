@@ -73,7 +73,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
     {
         foreach (string address in await cluster.AddressesAsync().ConfigureAwait(false))
         {
-            _parts.Add(new(await cluster.AtAsync(address).ConfigureAwait(false), address));
+            _parts.Add(new(cluster, await cluster.AtAsync(address).ConfigureAwait(false), address));
         }
         bool isEnded = false;
         try
@@ -83,13 +83,13 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
             progress.WriteLine(string.Create(CultureInfo.InvariantCulture,
                 $"{Sum(p => p.Keys)} keys are written, {ConsoleText.Bytes(Sum(p => p.Bytes))}; clients wait from now on"));
             long began = Stopwatch.GetTimestamp();
-            long undo = await HoldAsync().ConfigureAwait(false);
+            (long undo, long before) = await HoldAsync().ConfigureAwait(false);
             long above = await WriteAsync().ConfigureAwait(false);
             long line = await FinishAsync(above, undo).ConfigureAwait(false);
             isEnded = true;
             await ServeAsync(line).ConfigureAwait(false);
             return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds,
-                undo, line);
+                undo, line > before ? line : null);
         }
         finally
         {
@@ -106,7 +106,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         if (isShifted && shift > 0) { words.AddRange(["SHIFT", PastCluster.Text(shift)]); }
         foreach (Part part in _parts)
         {
-            ProxyReply begun = await part.AskAsync([.. words.Select(Encoding.UTF8.GetBytes),
+            ProxyReply begun = await part.PrepareAsync([.. words.Select(Encoding.UTF8.GetBytes),
                 .. prefix.Length > 0 ? new[] { "PREFIX"u8.ToArray(), prefix } : []]).ConfigureAwait(false);
             part.Name = begun.Items[0].Text;
             if (begun.Items[2].Number != at.Version)
@@ -121,14 +121,14 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         })).ConfigureAwait(false);
     }
 
-    // Until all that was acknowledged is committed, at every shard. Gives the version that has it, and nothing else.
-    private async Task<long> HoldAsync()
+    // Until all that was acknowledged is committed, at every shard. Gives the version that has it, and nothing else, and its world-line.
+    private async Task<(long Undo, long Line)> HoldAsync()
     {
         long began = Stopwatch.GetTimestamp();
         while (true)
         {
             string[] states = await Task.WhenAll(_parts.Select(p => p.StateAsync("HOLD"))).ConfigureAwait(false);
-            if (states.All(s => s == "held")) { return _parts.Max(p => p.Committed); }
+            if (states.All(s => s == "held")) { return (_parts.Max(p => p.Committed), _parts.Max(p => p.Line)); }
             if (Stopwatch.GetElapsedTime(began) > CommitMax)
             {
                 throw new ProxyUnreachableException("what clients have done is not committed everywhere within "
@@ -255,8 +255,10 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
     }
 
     // A shard's part of it.
-    private sealed class Part(ProxyConnection proxy, string address)
+    private sealed class Part(ClusterConnections cluster, ProxyConnection proxy, string address)
     {
+        private const string Moved = "MOVED ";
+
         public string Address => address;
 
         public string Name { get; set; } = "";
@@ -264,6 +266,8 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         public long Keys { get; private set; }
 
         public long Bytes { get; private set; }
+
+        public long Line { get; private set; }
 
         public long Committed { get; private set; }
 
@@ -274,7 +278,8 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         public async Task<string> StateAsync(string step)
         {
             ProxyReply state = await AskAsync(step).ConfigureAwait(false);
-            (Keys, Bytes, Committed) = (state.Items[1].Number, state.Items[2].Number, state.Items[4].Number);
+            (Keys, Bytes, Line, Committed) =
+                (state.Items[1].Number, state.Items[2].Number, state.Items[3].Number, state.Items[4].Number);
             return state.Items[0].Text;
         }
 
@@ -289,11 +294,28 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         public Task<ProxyReply> AskAsync(string step, params string[] more) =>
             AskAsync([.. new[] { step, Name }.Concat(more).Select(Encoding.UTF8.GetBytes)]);
 
-        public async Task<ProxyReply> AskAsync(byte[][] words)
+        public async Task<ProxyReply> PrepareAsync(byte[][] words)
         {
-            ProxyReply reply = await proxy.CallAsync([Encoding.UTF8.GetBytes(Command), .. words]).ConfigureAwait(false);
-            return reply.IsError ? throw PastCluster.Refused(reply, $"{address}: ") : reply;
+            ProxyReply reply = await CallAsync(words).ConfigureAwait(false);
+            // A node that follows names the one that leads.
+            if (IsMoved(reply))
+            {
+                address = reply.Text.Split(' ')[^1];
+                proxy = await cluster.AtAsync(address).ConfigureAwait(false);
+                reply = await CallAsync(words).ConfigureAwait(false);
+            }
+            return Checked(reply);
         }
+
+        private async Task<ProxyReply> AskAsync(byte[][] words) => Checked(await CallAsync(words).ConfigureAwait(false));
+
+        private Task<ProxyReply> CallAsync(byte[][] words) => proxy.CallAsync([Encoding.UTF8.GetBytes(Command), .. words]);
+
+        private ProxyReply Checked(ProxyReply reply) => !reply.IsError ? reply
+            : throw (IsMoved(reply) ? new($"{address}: another node leads this shard by now", "")
+                : PastCluster.Refused(reply, $"{address}: "));
+
+        private static bool IsMoved(ProxyReply reply) => reply.IsError && reply.Text.StartsWith(Moved, StringComparison.Ordinal);
 
         public Task<ProxyReply> CallAsync(string step) => proxy.CallAsync(Command, step, Name);
     }

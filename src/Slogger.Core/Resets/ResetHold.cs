@@ -12,6 +12,10 @@
 //
 // Why a reset that is called off loses nothing: what was acknowledged before is in the cut when the freeze begins.
 //
+// A shard that is replicated may get another leader at any step: see ResetMark. One that is a cluster by itself needs no world-line, since
+// its part is in one version: whoever leads has that, or has it not. So its reset ends when that version is committed, or another node
+// leads.
+//
 // Contract with the caller: calls are serialised. While IsHeld no operation of a client is let through. No version is closed unless
 // MayClose says so. While a marker is on its way, nothing is written: it may close a version behind a part of the writes.
 using Slogger.Core.Versions;
@@ -49,6 +53,9 @@ internal enum ResetMutation
 
     /// <summary>Who ends it lets clients in, though what was written may be in no cut.</summary>
     LetsInBeforeCut,
+
+    /// <summary>Who takes the lead goes on in the same world-line.</summary>
+    MarkIgnored,
 }
 
 /// <summary>Holds one shard for a reset. Source: design of the past, section 3.7, without its table: the cut decides.</summary>
@@ -157,6 +164,17 @@ public sealed class ResetHold
     public bool EndsWithWorldLine(bool isForgotten) => _mutation != ResetMutation.LetsInBeforeCut
         && (_phase > ResetPhase.Holds || (_phase == ResetPhase.Holds && isForgotten));
 
-    /// <summary>Holds nothing any more: a world-line begins, or nothing was written.</summary>
+    /// <summary>Whether all of it is committed.</summary>
+    /// <param name="cut">What is.</param>
+    public bool IsCommitted(WorldPoint cut) => _phase == ResetPhase.Closes && _result is { } result && IsCovered(cut)
+        && cut.Version >= result;
+
+    /// <summary>Whether a world-line has to begin where a node begins to lead.</summary>
+    /// <param name="mark">What the metadata has of the shard, read when no earlier leader can change it any more.</param>
+    /// <param name="current">The cluster's world-line.</param>
+    public bool BeginsWithWorldLine(ResetMark mark, WorldLine current) =>
+        mark.IsOpen(current) && _mutation != ResetMutation.MarkIgnored;
+
+    /// <summary>Holds nothing any more: a world-line begins, or nothing was written, or all of it is committed.</summary>
     public void End() => _phase = ResetPhase.None;
 }

@@ -2,6 +2,7 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Membership;
+using Slogger.Core.Resets;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 
@@ -10,7 +11,7 @@ namespace Slogger.Metadata.Sql;
 internal sealed partial class SqlMetadataStore
 {
     private const string ShardColumns =
-        "shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered, state";
+        "shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered, state, reset_line";
 
     /// <inheritdoc />
     public Task<ShardRecord> RegisterShardAsync(
@@ -194,6 +195,25 @@ internal sealed partial class SqlMetadataStore
             cancellation);
     }
 
+    /// <inheritdoc />
+    public Task<bool> MarkResetAsync(string cluster, ShardId shard, ResetMark mark, long expectedEpoch,
+        CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(shard);
+        ArgumentOutOfRangeException.ThrowIfLessThan(expectedEpoch, 1);
+        return connection.RunAsync(
+            async session => await session.ExecuteAsync(
+                "UPDATE slogger_shards SET reset_line = @line WHERE cluster = @cluster AND shard = @shard AND epoch = @epoch "
+                + "AND world_line = @line",
+                cancellation,
+                ("@line", mark.Line.Number),
+                ("@cluster", cluster),
+                ("@shard", (long)shard.Number),
+                ("@epoch", expectedEpoch)) == 1,
+            cancellation);
+    }
+
     private static async Task<DurableResult> RecordAsync(
         SqlSession session, string cluster, ShardId shard, DurableClaim durable, long epoch, CancellationToken cancellation)
     {
@@ -289,6 +309,7 @@ internal sealed partial class SqlMetadataStore
             new(row.GetInt64(9)))
     {
         State = (MemberState)row.GetInt64(10),
+        Reset = new(new(row.GetInt64(11))),
     };
 
     private static DurableClaim ClaimOf(System.Data.Common.DbDataReader row, int first) =>

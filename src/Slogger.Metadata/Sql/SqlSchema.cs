@@ -21,7 +21,7 @@ internal static partial class SqlSchema
     public static readonly IReadOnlyList<SchemaStep> Steps =
         [new(1, First), new(2, Second), new(3, Third), new(4, Fourth), new(5, Moves), new(6, Partitions), new(7, Members), new(8, Sites),
             new(9, SiteAddresses), new(10, StreamLayouts), new(11, TakeoverTimes), new(12, Identity), new(13, Reigns),
-            new(14, SettledVersion), new(15, PastMoves)];
+            new(14, SettledVersion), new(15, PastMoves), new(16, Resets)];
 
     // Names and columns of the newest version, to find out early that someone changed them.
     private static readonly string[] Shape =
@@ -193,7 +193,7 @@ internal static partial class SqlSchema
 
         foreach (string query in Shape.Concat(MovesShape).Concat(PartitionsShape).Concat(MembersShape).Concat(SitesShape)
             .Concat(SiteAddressesShape).Concat(StreamLayoutsShape).Concat(TakeoverTimesShape).Concat(IdentityShape)
-            .Concat(ReignsShape).Concat(SettledVersionShape).Concat(PastMovesShape))
+            .Concat(ReignsShape).Concat(SettledVersionShape).Concat(PastMovesShape).Concat(ResetsShape))
         {
             await session.ExecuteOnceAsync(query, cancellation);
         }

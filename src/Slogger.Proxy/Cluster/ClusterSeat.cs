@@ -5,6 +5,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
+using Slogger.Core.Resets;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -278,7 +279,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>Who has the shard, or at a backup its stream, and the epoch of that. Waits for the metadata.</summary>
     public async Task<(long Epoch, string Name)> OwnerAsync(CancellationToken stop)
     {
-        if (FollowedSite is not null)
+        // A node that is about to lead has taken the shard.
+        if (FollowedSite is not null && !Taken.IsCompleted)
         {
             SiteState site = await RetryAsync(() => Metadata.SiteAsync(Cluster, stop), stop).ConfigureAwait(false);
             return (site.OwnerOf(Shard), "");
@@ -412,6 +414,11 @@ internal sealed class ClusterSeat : IAsyncDisposable
                     + $"{result.Current}). Another proxy may own this shard now."),
         };
     }
+
+    /// <summary>Notes that the shard is about to write a reset. Waits for the metadata.</summary>
+    /// <returns>False: nothing may be written. Another process has the shard by now, or another world-line has begun.</returns>
+    public Task<bool> MarkResetAsync(ResetMark mark, CancellationToken stop) =>
+        RetryAsync(() => Metadata.MarkResetAsync(Cluster, Shard, mark, Epoch, stop), stop);
 
     /// <summary>Notes what a place in a stream stands for. Waits for the metadata.</summary>
     public async Task RecordOriginAsync(string replicationId, long offset, WorldPoint point, CancellationToken stop) =>

@@ -52,8 +52,12 @@ internal interface ICohortShard
     /// <exception cref="Slogger.Log.LogException">The log refused.</exception>
     void BeginReign(Reign reign);
 
-    /// <summary>Whether clients are told what is not committed yet.</summary>
-    bool RepliesEarly { get; }
+    /// <summary>Whether a world-line has to begin before the store goes to the log's end: clients may have been told more than the log
+    /// has, or it may lack a part of a reset, or have one that others lack. Among several shards it takes the shard in the metadata, and
+    /// waits for that.</summary>
+    /// <param name="losesNothing">See <see cref="ElectionEffect.Begin"/>.</param>
+    /// <param name="stop">Gives up.</param>
+    Task<bool> BeginsWithWorldLineAsync(bool losesNothing, CancellationToken stop);
 
     /// <summary>Takes the shard in the metadata, and begins a world-line where the log ends, or below, where the other shards have it. A
     /// majority has the log. Nobody is served yet. Waits for the metadata.</summary>

@@ -56,31 +56,43 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
 
     // ---- Early replies: clients are told more than is committed ----
 
-    bool ICohortShard.RepliesEarly => !HoldsReplies;
+    // Of a shard alone a reset is in one version, which the log has or not.
+    async Task<bool> ICohortShard.BeginsWithWorldLineAsync(bool losesNothing, CancellationToken stop) => (!HoldsReplies && !losesNothing)
+        || (Seat.HasPeers && await OrEndAsync(() => Recovery.TakesWithResetAsync(stop), stop).ConfigureAwait(false));
 
     internal override bool IsHandingOver => _isHandingOver;
 
-    async Task ICohortShard.BeginWorldLineAsync(CancellationToken stop)
+    Task ICohortShard.BeginWorldLineAsync(CancellationToken stop) => OrEndAsync(
+        async () =>
+        {
+            await Recovery.BeginWorldLineAsync(start => BeginWorldLine(start, _log.ReplicationId), stop).ConfigureAwait(false);
+            return true;
+        }, stop);
+
+    // Who cannot begin to lead ends.
+    private async Task<T> OrEndAsync<T>(Func<Task<T>> step, CancellationToken stop)
     {
         try
         {
-            await Recovery.BeginWorldLineAsync(start => BeginWorldLine(start, _log.ReplicationId), stop).ConfigureAwait(false);
+            return await step().ConfigureAwait(false);
         }
         catch (Exception e) when (e is RecoveryRefusedException or MetadataException or LogException)
         {
             Fail(ProxyExit.Failed(e.Message, ""));
-            await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
         }
         catch (BrokenInvariantException e)
         {
             Lifetime.Fatal(e.Message);
-            await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
         }
+        await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
+        throw new OperationCanceledException(stop);
     }
 
     async Task<bool> ICohortShard.HoldAsync(CancellationToken stop)
     {
         if (HoldsReplies) { return true; }
+        // No version is closed.
+        if (Reset.IsFrozen) { return false; }
         // At an ordered end all is committed, if that can be done.
         if (Lifetime.IsStopping) { return Versions.Stopped.IsCompletedSuccessfully; }
         if (!IsOpen || HasFailed) { return false; }

@@ -230,6 +230,9 @@ internal sealed partial class LogShard : IShippingShard
 
     LogIndex? IShippingShard.CommittedByCohort => _lead is { } lead ? lead.Commit ?? default : null;
 
+    // A store that follows stands where it is brought: that of a node that is about to lead at the log's end, which need not be recorded.
+    WorldPoint IShippingShard.RecordedCut => Versions.IsAttached ? RecordedCut : default;
+
     void IShippingShard.Wake() => Lifetime.Wake();
 
     void IShippingShard.MarkChanged() => Versions.MarkChanged();

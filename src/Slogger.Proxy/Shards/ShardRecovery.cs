@@ -170,7 +170,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         // Of several shards only the metadata knows which slots are whose, and the newest world-line; and whether another site has taken
         // over. Of a founder's store it is asked as at a first start.
         bool asksFirst = leads && (_isTaken || founds || shard.Seat.HasPeers || !options.Site.Backups.IsEmpty);
-        if (asksFirst && !_isTaken) { await TakeAsLeaderAsync(stop).ConfigureAwait(false); }
+        if (asksFirst) { await TakeAsLeaderAsync(stop).ConfigureAwait(false); }
         ClusterView? view = leads && !asksFirst
             ? await shard.Seat.LeadAsync(final.WorldLine, stop).ConfigureAwait(false)
             : await shard.Seat.TakeOverAsync(stop).ConfigureAwait(false);
@@ -214,9 +214,19 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         if (leads && !asksFirst) { _ = shard.Lifetime.Work("the taking of the shard in the metadata", TakeAsLeaderAsync); }
     }
 
+    /// <summary>The shard's node leads: takes the shard in the metadata, and looks whether a world-line has to begin, since a leader
+    /// before has begun to write a reset.</summary>
+    public async Task<bool> TakesWithResetAsync(CancellationToken stop)
+    {
+        await TakeAsLeaderAsync(stop).ConfigureAwait(false);
+        ShardRecord record = await shard.Seat.RecordAsync(stop).ConfigureAwait(false);
+        return shard.Reset.BeginsWithWorldLine(record.Reset, record.WorldLine);
+    }
+
     // A later leader may have come first: this one is slow, and steps down.
     private async Task TakeAsLeaderAsync(CancellationToken stop)
     {
+        if (_isTaken) { return; }
         Reign reign = shard.CohortShard!.Lead!.Reign;
         if (await shard.Seat.TakeAsLeaderAsync(reign, stop).ConfigureAwait(false) is not { } later)
         {
@@ -320,6 +330,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
             case LifecycleStepKind.Refuse:
                 throw new RecoveryRefusedException(step.Text + shard.RefusalNote);
             case LifecycleStepKind.GiveWay:
+                if (shard.StepsDown(later: null)) { await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false); }
                 throw new RecoveryRefusedException(shard.Membership.DeposedText(_ownerSeen));
             case LifecycleStepKind.RequireBase:
                 shard.RequireBase(step.At.Version, step.WorldLine);

@@ -1,6 +1,7 @@
 // A shard's part in a reset of the cluster to an instant (slogger reset): what was done since is undone by writes, at all shards or at none
 // (ResetHold, Core). Whoever manages it asks for one step after the other, and is expected to ask again within some seconds: if not, the
-// hold ends here, as it would by a recovery.
+// hold ends here, as it would by a recovery. A shard that is replicated marks what it is about to do (ResetMark, Core): whoever leads next
+// finds that.
 using System.Security.Cryptography;
 using System.Text;
 using Slogger.Core.Cuts;
@@ -11,6 +12,7 @@ using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Past;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rollback;
@@ -31,7 +33,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     private readonly Lock _gate = new();
     private readonly CancellationTokenSource _ending = new();
     private Job? _job;
-    private Task _giving = Task.CompletedTask;
+    private Task _giving = Task.CompletedTask, _writing = Task.CompletedTask;
 
     /// <inheritdoc />
     public Task<byte[]> PrepareAsync(long version, byte[] prefix, long shiftMs, string user) => PastAnswer.OfAsync(async () =>
@@ -110,7 +112,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
             if (_job != job) { throw Ended(); }
             // A recovery waits for its end.
             Task<byte[]> writing = Task.Run(() => WriteAsync(job));
-            job.Writing = writing;
+            _writing = writing;
             return writing;
         }
     });
@@ -128,12 +130,16 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         // Clients have done some more since it was prepared.
         await AddAsync(job, stop).ConfigureAwait(false);
         long before;
+        ResetMark mark;
         lock (shard.Versions.Lock)
         {
             if (!shard.Reset.TryFreeze(shard.RecordedCut)) { throw Recovered(); }
             // The marker on its way closes what was open before.
             before = shard.Versions.OpenVersion - 1;
+            mark = new(shard.Versions.Machine!.WorldLine);
         }
+        if (shard.Seat.HasPeers && !await shard.Seat.MarkResetAsync(mark, stop).ConfigureAwait(false)) { throw Recovered(); }
+        FailPoint.Pass(FailPoint.ResetMarked);
         while (!MayWrite()) { await Task.Delay(Pause, stop).ConfigureAwait(false); }
         store.NoteReset();
         // A batch that is sent before a recovery begins is awaited by it: see OnStoreLostAsync.
@@ -181,11 +187,23 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         TimeSpan silent = TimeSpan.FromMilliseconds(Environment.TickCount64 - job.AskedAt);
         if (silent < (shard.Reset.IsHeld ? HeldSilentMax : SilentMax)) { return; }
         if (shard.Reset.IsHeld) { report.Warn($"shard {shard.Seat.Shard}: nobody goes on with the reset: it ends"); }
-        _giving = Task.Run(() => PastAnswer.OfAsync(async () =>
+        // If it cannot be ended now it is tried again, some seconds later.
+        job.Begin();
+        _giving = Task.Run(async () =>
         {
-            await EndAsync(job, isForgotten: true).ConfigureAwait(false);
-            return [];
-        }));
+            try
+            {
+                await EndAsync(job, isForgotten: true).ConfigureAwait(false);
+            }
+            catch (Exception e) when (PastAnswer.WhyOf(e) is { } why)
+            {
+                report.Warn($"shard {shard.Seat.Shard}: the reset cannot end: {why}");
+            }
+            finally
+            {
+                job.Finish();
+            }
+        });
     }
 
     /// <summary>Gives up what is under way: the shard ends.</summary>
@@ -193,12 +211,13 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     {
         await _ending.CancelAsync().ConfigureAwait(false);
         await _giving.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await _writing.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     // ---- Steps ----
 
-    private string? WhyNot() => shard.CohortShard is not null ? "the shards of this cluster are replicated: a reset is not possible there"
-        : !shard.HasGridCuts ? "this cluster finds its cuts by dependencies (--finder): a reset needs the clock grid's"
+    private string? WhyNot() =>
+        !shard.HasGridCuts ? "this cluster finds its cuts by dependencies (--finder): a reset needs the clock grid's"
         : !shard.IsOpen ? "the shard does not serve now: try again"
         : store.WhyNot is { } reason ? reason
         : store.Past.HasServer ? null : PastAnswer.NoServer().Message;
@@ -247,9 +266,18 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(Job job, bool isForgotten = false)
     {
         DurableClaim? written = null;
+        (WorldLine, VersionNumber) ended = default;
+        bool isReplicatedAlone = shard.CohortShard is not null && !shard.Seat.HasPeers, givesWay = false;
         lock (shard.Versions.Lock)
         {
             if (!shard.Reset.EndsWithWorldLine(isForgotten && shard.Seat.HasPeers)) { shard.Reset.End(); }
+            // By a majority. What is recorded may be what another leader has.
+            else if (isReplicatedAlone && shard.Versions.Machine!.Durable is var durable && shard.Reset.IsCommitted(durable))
+            {
+                ended = (durable.WorldLine, durable.Version);
+                shard.Reset.End();
+            }
+            else if (isReplicatedAlone) { givesWay = true; }
             else
             {
                 written = shard.Versions.ClaimOf(shard.Versions.Machine!.Durable);
@@ -257,8 +285,16 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
                 shard.Versions.StoreLost();
             }
         }
-        (WorldLine, VersionNumber) ended = default;
-        if (written is not { } claim) { shard.Access.OnHoldEnded(); }
+        if (givesWay)
+        {
+            Tell("another node is to lead, which has all of the reset, or nothing of it");
+            if (!shard.GivesWay())
+            {
+                throw new PastException("a part of the reset may be written here, and no other node can lead now: clients wait until "
+                    + "one can");
+            }
+        }
+        else if (written is not { } claim) { shard.Access.OnHoldEnded(); }
         else
         {
             WorldLine next = claim.Point.WorldLine.Next;
@@ -289,16 +325,16 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     public async Task OnStoreLostAsync()
     {
         Job? job;
+        Task writing;
         lock (_gate)
         {
-            job = _job;
+            (job, writing) = (_job, _writing);
             _job = null;
         }
         lock (shard.Versions.Lock) { shard.Reset.End(); }
         shard.Access.OnHoldEnded();
-        if (job is null) { return; }
-        await GiveUpAsync(job).ConfigureAwait(false);
-        await job.Writing.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        if (job is not null) { await GiveUpAsync(job).ConfigureAwait(false); }
+        await writing.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     private async Task GiveUpAsync(Job job)
@@ -408,8 +444,6 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         public Boundary UpTo { get; set; } = end;
 
         public Task Preparing { get; set; } = Task.CompletedTask;
-
-        public Task Writing { get; set; } = Task.CompletedTask;
 
         public volatile bool IsReady;
 

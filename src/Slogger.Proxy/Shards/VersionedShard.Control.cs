@@ -1,5 +1,6 @@
 // How a shard starts, notices that its store may be lost, and stops. One task does it; everything slow happens there, nothing of
 // it blocks the loop.
+using Slogger.Core.Resets;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
@@ -210,7 +211,7 @@ internal abstract partial class VersionedShard
                 await Lifetime.AttentionAsync(stop).ConfigureAwait(false);
                 if (Access.IsSuspected)
                 {
-                    if (!await IsSameStoreAsync(stop).ConfigureAwait(false) && GivesWay()) { return; }
+                    if ((!await IsSameStoreAsync(stop).ConfigureAwait(false) || HasLostReset) && GivesWay()) { return; }
                     await Recovery.ResolveAsync(stop).ConfigureAwait(false);
                 }
                 Versions.NoteClock();
@@ -244,6 +245,9 @@ internal abstract partial class VersionedShard
             }
         }
     }
+
+    // The store holds a part of a reset, and nothing that comes from it is read any more: it can only go back, or another one leads.
+    private bool HasLostReset => Reset.Phase is not (ResetPhase.None or ResetPhase.Holds) && !Versions.IsAttached;
 
     // ---- The end ----
 

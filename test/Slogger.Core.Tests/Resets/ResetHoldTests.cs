@@ -32,6 +32,31 @@ public class ResetHoldTests
     public void Reset_RuleIsLeftOut_IsFound(int mutation, string flaw) =>
         Assert.Contains(flaw, Enumerable.Range(0, Seeds).Select(s => new Run(s, (ResetMutation)mutation).Go().Flaw).First(f => f is not null));
 
+    // So a shard that is a cluster by itself, and replicated, may let clients in without a world-line.
+    [Fact]
+    public void Reset_IsCommitted_WhenTheCutHasTheVersionThatHoldsIt()
+    {
+        var hold = new ResetHold();
+        hold.Hold();
+        hold.Quiet(Point(5));
+        Assert.True(hold.TryFreeze(Point(5)));
+        Assert.False(hold.IsCommitted(Point(9)));
+        Assert.True(hold.Written() && hold.TryClose(new(6)));
+        hold.OnBoundary(new(6));
+        Assert.False(hold.IsCommitted(Point(9)));
+        hold.OnBoundary(new(8));
+        Assert.False(hold.IsCommitted(Point(7)));
+        Assert.True(hold.IsCommitted(Point(8)));
+        Assert.False(hold.IsCommitted(new(new(2), new(8))));
+    }
+
+    [Theory]
+    [InlineData(0, 1, false)]
+    [InlineData(1, 1, true)]
+    [InlineData(1, 2, false)]
+    public void Mark_IsOpen_UntilAWorldLineBegins(long line, long current, bool isOpen) =>
+        Assert.Equal(isOpen, new ResetHold().BeginsWithWorldLine(new(new(line)), new(current)));
+
     private sealed class Shard(Random random, ResetMutation mutation)
     {
         private readonly long _skew = random.Next(0, 4);

@@ -26,6 +26,9 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     private readonly ProxyProcess?[] _processes = new ProxyProcess?[Count];
     private readonly List<string> _said = [];
 
+    /// <summary>As --lease takes it.</summary>
+    public string Lease { get; init; } = "1s";
+
     /// <summary>Further options of a node.</summary>
     public Func<int, string[]> OptionsOf { get; init; } = _ => [];
 
@@ -49,7 +52,10 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
     /// <summary>As --metadata takes it.</summary>
     public string Metadata => postgres is null ? "sqlite:" + workspace.File("metadata.db") : "postgres:" + postgres.ConnectionString;
 
-    public string Data(int node) => workspace.File("node-" + NameOf(node));
+    /// <summary>Tells several cohorts of a cluster apart.</summary>
+    public string Prefix { get; init; } = "";
+
+    public string Data(int node) => workspace.File($"{Prefix}node-{NameOf(node)}");
 
     public int ProcessId(int node) => _processes[node]!.Id;
 
@@ -108,7 +114,7 @@ internal sealed class CohortNodes(Workspace workspace, PostgresProcess? postgres
 
     // A lease that a busy machine keeps: takeovers come from what the test does.
     private string[] NodeOptions(int node) =>
-        ["--node", NameOf(node), "--cohort", node < Founders ? Members : $"{Members},{Member(node)}", "--lease", "1s", .. OptionsOf(node)];
+        ["--node", NameOf(node), "--cohort", node < Founders ? Members : $"{Members},{Member(node)}", "--lease", Lease, .. OptionsOf(node)];
 
     private void Launch(int node) => Launch(node, NodeOptions(node));
 

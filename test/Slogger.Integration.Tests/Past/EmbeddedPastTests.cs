@@ -507,12 +507,12 @@ public sealed class EmbeddedPastTests(ITestOutputHelper output)
         foreach (Moment moment in moments.OrderBy(_ => random.Next()).Take(4))
         {
             List<Seen> before = await ContentsAsync(shard);
-            JsonElement report = await ResetTests.ResetAsync(shard.Proxy.Port, moment.Version);
+            JsonElement report = await ResetSteps.ResetAsync(shard.Proxy.Port, moment.Version);
             SnapshotTests.AssertSame(moment.Keys, await ContentsAsync(shard));
             // Now and then of a process that was killed since.
             if (random.Next(2) == 0) { await shard.KillAndStartAsync(); }
             SnapshotTests.AssertSame(moment.Keys, await ContentsAsync(shard));
-            await ResetTests.ResetAsync(shard.Proxy.Port, report.GetProperty("undo_version").GetRawText());
+            await ResetSteps.ResetAsync(shard.Proxy.Port, report.GetProperty("undo_version").GetRawText());
             SnapshotTests.AssertSame(before, await ContentsAsync(shard));
         }
     }

@@ -8,7 +8,9 @@ using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Sites;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Integration.Tests.Workload;
+using static Slogger.Integration.Tests.Past.ResetSteps;
 using static Slogger.Integration.Tests.Past.StoreView;
+using Step = Slogger.Integration.Tests.Past.ResetStep;
 
 namespace Slogger.Integration.Tests.Past;
 
@@ -124,11 +126,6 @@ public sealed class ResetTests(ITestOutputHelper output)
         Assert.Equal("after", (await zero.DoAsync("GET", kept)).Text);
     }
 
-    private enum Step
-    {
-        Held, OneWritten, AllWritten, OneClosed, AllClosed, Committed,
-    }
-
     // Whoever manages it goes silent for good behind a step, and a process is killed.
     [Theory]
     [InlineData(0)]
@@ -163,12 +160,7 @@ public sealed class ResetTests(ITestOutputHelper output)
             string[] found = await ReadAsync(cluster, keys);
             output.WriteLine($"{round}: {string.Join(' ', found)}");
             Assert.Equal(found[0], found[1]);
-            Assert.Contains(found[0], last switch
-            {
-                Step.Committed => [$"old-{round}"],
-                Step.AllClosed => [$"old-{round}", $"new-{round}"],
-                _ => (string[])[$"new-{round}"],
-            });
+            Assert.Contains(found[0], Allowed(last, before: $"new-{round}", set: $"old-{round}"));
         }
     }
 
@@ -335,51 +327,14 @@ public sealed class ResetTests(ITestOutputHelper output)
         return values;
     }
 
-    private static async Task<string> CommonVersionAsync(ClusterDeployment cluster)
-    {
-        (int code, string told) = await ProxyProcess.CommandAsync(
-            ["get", "--json", "--address", At(cluster.Port(0)), "--ago", "0s", cluster.Key(0, "k")]);
-        Assert.True(code == 0, told);
-        return JsonDocument.Parse(told).RootElement.GetProperty("version").GetRawText();
-    }
-
-    private static async Task<string> PreparedAsync(RespClient client, string version)
-    {
-        string name = (await client.DoAsync("DPR.RESET", "PREPARE", version)).Items[0].Text;
-        await Eventually.AsyncTrue("it is prepared", TimeSpan.FromSeconds(30), async () =>
-            (await client.DoAsync("DPR.RESET", "STATE", name)).Items[0].Text == "ready");
-        return name;
-    }
-
     private static async Task GoToAsync(ClusterDeployment cluster, string version, Step last)
     {
-        RespClient[] shards = [await cluster.ConnectAsync(0), await cluster.ConnectAsync(1)];
-        try
-        {
-            string[] names = [await PreparedAsync(shards[0], version), await PreparedAsync(shards[1], version)];
-            await Eventually.AsyncTrue("all is held", TimeSpan.FromSeconds(30), async () =>
-                (await shards[0].DoAsync("DPR.RESET", "HOLD", names[0])).Items[0].Text == "held"
-                    & (await shards[1].DoAsync("DPR.RESET", "HOLD", names[1])).Items[0].Text == "held");
-            long above = 0;
-            for (int i = 0; i < (last < Step.OneWritten ? 0 : last == Step.OneWritten ? 1 : 2); i++)
-            {
-                above = Math.Max(above, (await shards[i].DoAsync("DPR.RESET", "WRITE", names[i])).Items[0].AsInteger());
-            }
-            long result = 0;
-            for (int i = 0; i < (last < Step.OneClosed ? 0 : last == Step.OneClosed ? 1 : 2); i++)
-            {
-                result = Math.Max(result, (await shards[i].DoAsync("DPR.RESET", "CLOSE", names[i], Text(above))).AsInteger());
-            }
-            if (last == Step.OneClosed) { await Task.Delay(100); }
-            if (last < Step.Committed) { return; }
-            await Eventually.AsyncTrue("it is committed", TimeSpan.FromSeconds(30), async () =>
-                (await shards[1].DoAsync("DPR.RESET", "STATE", names[1])).Items[4].AsInteger() >= result);
-        }
-        finally
-        {
-            foreach (RespClient client in shards) { client.Dispose(); }
-        }
+        using RespClient one = await cluster.ConnectAsync(0), two = await cluster.ConnectAsync(1);
+        await ResetSteps.GoToAsync([one, two], version, last);
     }
+
+    private static Task<string> CommonVersionAsync(ClusterDeployment cluster) =>
+        ResetSteps.CommonVersionAsync(cluster.Port(0), cluster.Key(0, "k"));
 
     private static async Task<(long First, long Second)> PairAsync(ClusterDeployment cluster, string version, string first, string second)
     {
@@ -392,19 +347,9 @@ public sealed class ResetTests(ITestOutputHelper output)
         return (Of(0), Of(1));
     }
 
-    internal static async Task<JsonElement> ResetAsync(int port, string to, params string[] options)
-    {
-        (int code, string told) = await ProxyProcess.CommandAsync(["reset", "--json", "--address", At(port), "--to", to, .. options]);
-        Assert.True(code == 0, told);
-        // Its progress goes before.
-        return JsonDocument.Parse(told[told.IndexOf('{', StringComparison.Ordinal)..]).RootElement;
-    }
-
     private static async Task<List<Seen>> ContentsAsync(ProxyDeployment deployment)
     {
         using RespClient client = await deployment.ConnectAsync();
         return await StoreContents.ReadAllAsync(client);
     }
-
-    private static string At(int port) => $"127.0.0.1:{Text(port)}";
 }

@@ -112,6 +112,15 @@ internal sealed class PastLog
         }
     }
 
+    /// <summary>Nothing lies behind the end of the last version any more.</summary>
+    public void RewindToLast()
+    {
+        int kept = _records.FindLastIndex(r => r.Kind is Kind.Closing or Kind.Line) + 1;
+        _records.RemoveRange(kept, _records.Count - kept);
+        Fold();
+        Sync(_records.Count);
+    }
+
     public void PowerCut(Random random)
     {
         int kept = random.Next(_durable, _records.Count + 1);

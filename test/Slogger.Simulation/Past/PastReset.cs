@@ -73,6 +73,7 @@ internal sealed class PastReset
             (_phase, _isForgotten) = (Phase.Over, true);
             return;
         }
+        if (_world.IsTrouble && _world.Dice(60)) { _parts[_world.Random.Next(_parts.Length)].Shard.LoseLeader(); }
         // Another recovery has come, or a process has ended that took part.
         if (_world.Line != _line || _parts.Any(p => p.IsGone))
         {
@@ -156,6 +157,7 @@ internal sealed class PastReset
         {
             if (_world.IsMoving || !Add(part) || !hold.TryFreeze(part.Shard.KnownCut)) { return false; }
             part.Before = part.Shard.Open.Previous;
+            _world.MarkReset(part.Shard.Index, _line);
             part.Writes = [.. part.Plan.Select(p => new PastOp(p.Key, p.Value.Value, p.Value.ExpiresMs, _number))];
             return true;
         }

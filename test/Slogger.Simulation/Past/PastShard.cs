@@ -40,6 +40,7 @@ internal sealed partial class PastShard
     private long _endsUs;
     private int _syncTo;
     private long _resetEnd = -1;        // behind the last write of a reset, in the present history
+    private bool _isTakenOver;          // by another node, which need not go back to the cut
 
     public PastShard(PastWorld world, int index, long skewUs)
     {
@@ -328,14 +329,45 @@ internal sealed partial class PastShard
         ForgetPast();
     }
 
-    /// <summary>A process begins: what was not durable is lost, so the cluster goes back to the cut.</summary>
+    /// <summary>The leader of its cohort ends. Another node is to lead, with what a majority has of the log, and maybe more. If all that
+    /// clients were told is in the cut it loses nothing of that, and goes on in the same world-line.</summary>
+    public void LoseLeader()
+    {
+        if (!IsUp) { return; }
+        _isTakenOver = Hold.IsHeld && Hold.IsCovered(KnownCut);
+        _world.Count("leaders lost in a reset");
+        Die(isPowerCut: true);
+    }
+
+    /// <summary>A process begins: what was not durable is lost, so the cluster goes back to the cut. One that takes over may go
+    /// on.</summary>
     public void Start()
     {
         if (IsUp) { return; }
         (IsUp, Life) = (true, Life + 1);
         OpenPast();
-        if (_world.Line == Line && Life > 1) { _world.BeginWorldLine(Index, null); }
+        if (_world.Line == Line && Life > 1)
+        {
+            if (_isTakenOver && !Hold.BeginsWithWorldLine(_world.Marks[Index], Line)) { GoOn(); }
+            else { _world.BeginWorldLine(Index, null); }
+        }
+        _isTakenOver = false;
         if (Life == 1) { Begin(Log.Last); }
+    }
+
+    // Where the log ends. What lies behind the last version's end is of a version that nobody had closed.
+    private void GoOn()
+    {
+        Log.RewindToLast();
+        // It would be of what is void.
+        _checkpoints.RemoveAll(c => c.Line == Line && c.Offset > Log.End);
+        Oracle.OnBranch(Log.Last.Version, Log.Last.Offset);
+        if (_resetEnd > Log.End) { _resetEnd = -1; }
+        Restore(Log.End);
+        _machine = new(_world.ShardOptions, new(_world.Grid, Log.Last, _world.Claims[Index].Point, _world.Cut, Now()));
+        _machine.Attached(Log.End, Log.End);
+        AskEnd();
+        _world.Count("takeovers in the same world-line");
     }
 
     /// <summary>Begins a world-line, since a reset may have written something. Nothing more is claimed, so that what it says is not less

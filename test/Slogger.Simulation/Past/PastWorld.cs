@@ -1,7 +1,7 @@
 // The past of a cluster in seeded cases: shards that close versions by the real ShardMachine, and keep, reduce, trim and prune what lies
 // behind them by the real decisions of Core; clients, readers of single shards and of all, resets; and processes that die at any step, torn
 // logs, recoveries that take back what was not committed, clocks that differ, markers that come late, gaps, keys that move, a budget that
-// runs out.
+// runs out. While a reset is on its way another node of a cohort may come to lead a shard, and go on with what a majority has of the log.
 //
 // What is checked, against what really was (PastOracle): R1 what is read is what was; R2 all shards show one version, closed under what
 // clients heard; R3 nothing that is promised becomes unreachable; R4 what was reduced is what it was; R5 a reset is done at all shards or at
@@ -9,6 +9,7 @@
 // is.
 using System.Globalization;
 using Slogger.Core.Cuts;
+using Slogger.Core.Resets;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -27,6 +28,7 @@ internal sealed class PastWorld
     private readonly List<PastSnapshot> _snapshots = [];
     private readonly List<PastReset> _resets = [];
     private readonly DurableClaim[] _claims;
+    private readonly ResetMark[] _marks;
     private Move? _move;
     private int _value, _checkpoint;
     private long _order;
@@ -52,6 +54,7 @@ internal sealed class PastWorld
         Group = 1L << Random.Next(4);
         ShardOptions = new() { EmptyRunIntervalUs = Random.Next(1, 4) * IntervalUs, HasPeers = shards > 1 };
         _claims = [.. Enumerable.Range(0, shards).Select(_ => DurableClaim.Of(new(WorldLine.First, VersionNumber.Zero)))];
+        _marks = new ResetMark[shards];
         Cut = new(WorldLine.First, VersionNumber.Zero);
         Shards = [.. Enumerable.Range(0, shards).Select(i => new PastShard(this, i, Random.NextInt64(-skewUs, skewUs + 1)))];
         Owners = [.. Enumerable.Range(0, Keys).Select(_ => Random.Next(shards))];
@@ -111,6 +114,8 @@ internal sealed class PastWorld
     public VersionNumber Branch { get; private set; }
 
     public IReadOnlyList<DurableClaim> Claims => _claims;
+
+    public IReadOnlyList<ResetMark> Marks => _marks;
 
     /// <summary>From this version on each key is where <see cref="Owners"/> says.</summary>
     public VersionNumber Settled { get; private set; }
@@ -242,6 +247,12 @@ internal sealed class PastWorld
         _claims[shard] = claim;
         Advance();
         return true;
+    }
+
+    /// <summary>A shard is about to write a reset.</summary>
+    public void MarkReset(int shard, WorldLine line)
+    {
+        if (line == Line) { _marks[shard] = new(line); }
     }
 
     /// <summary>A world-line begins at the newest cut.</summary>

@@ -20,6 +20,7 @@ public class PastTests
         }
         string[] all = ["read in detail", "read from reduced files", "read as of a time", "snapshots", "reduced", "reduced in vain",
             "trimmed", "pruned", "gaps", "died before a gap", "moves", "moves given up", "resets", "resets called off", "managers of a reset killed",
+            "leaders lost in a reset", "takeovers in the same world-line",
             "processes killed", "power cuts", "rollbacks",
             "closed by a stride", "checkpoints that nothing is read from"];
         Assert.Empty(all.Except(happened));
@@ -50,6 +51,7 @@ public class PastTests
     [InlineData("Reset.ClosesWhileWriting", "R5")]
     [InlineData("Reset.ClosesTooEarly", "R5")]
     [InlineData("Reset.LetsInBeforeCut", "R5")]
+    [InlineData("Reset.MarkIgnored", "R5")]
     public void Rule_IsOff_IsCaught(string rule, string by)
     {
         PastSettings settings = new PastSettings { Seed = 0 }.Without(rule)!;
