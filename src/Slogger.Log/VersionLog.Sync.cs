@@ -93,7 +93,8 @@ public sealed partial class VersionLog
             chunk.EndPosition,
             chunk.StartOffset + chunk.DataBytes,
             chunk.LastClosed is { } closed ? closed with { WorldLine = tail.Header.WorldLine } : _written.Last,
-            chunk.LastHeld ?? _written.Held);
+            chunk.LastHeld ?? _written.Held,
+            chunk.Windows ?? _written.Windows);
         bool fills = _filePosition > _options.SegmentBytes / 4;
         if (_options.KeepsSpare || fills)
         {
@@ -146,6 +147,12 @@ public sealed partial class VersionLog
                 SegmentReason.Rewind => next.Held,
                 _ => _written.Held,
             },
+            Windows = next.Reason switch
+            {
+                SegmentReason.Begin => default,
+                SegmentReason.Continue or SegmentReason.Gap => _written.Windows,
+                _ => _written.Windows.BackTo(new(next.WorldLine, next.Closed), next.StartOffset),
+            },
         };
         ILogFile file = CreateSegmentFile(header, out int headerBytes);
         SealFiles(view);
@@ -159,7 +166,7 @@ public sealed partial class VersionLog
         _file = file;
         _fileSynced = _filePosition = headerBytes;
         _blockNumber = 1;
-        _written = new Progress(_written.Position, header.StartOffset, header.LastBoundary, header.Held);
+        _written = new Progress(_written.Position, header.StartOffset, header.LastBoundary, header.Held, header.Windows);
 
         var segment = new Segment(_files, _factory.PathOf(sequence), header, headerBytes, isIndexed: true)
         {

@@ -51,7 +51,7 @@ public class HeaderFormatTests
             return bytes;
         });
         LogCorruptException e = Assert.Throws<LogCorruptException>(() => Reopened(disk));
-        Assert.Contains("format 4 is not the format 3 that this program reads; use the program that wrote it", e.Message,
+        Assert.Contains("format 5 is not the format 4 that this program reads; use the program that wrote it", e.Message,
             StringComparison.Ordinal);
     }
 

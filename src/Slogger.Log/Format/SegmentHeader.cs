@@ -2,7 +2,7 @@
 // know of what came before, so that older files can be deleted, and so that a change of history is one atomic
 // write: a history begins, or a world-line or a reign branches off, exactly when the header of the segment that says so is durable.
 //
-//   u32 format (3)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind, 6 reign
+//   u32 format (3, with windows 4)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind, 6 reign
 //   u64 epoch   u64 sequence   u64 previous sequence (0: none)   i64 end of the previous file (bytes that count)
 //   u64 sequence of the segment that began this history
 //   origin:  text replication id, i64 offset, i32 database       text: u8 length, ASCII bytes
@@ -12,9 +12,12 @@
 //   last boundary before this file: u8 0 or 1, then i64 world-line, i64 version, i64 offset, i32 database, u64 time
 //   u32 count, then branches: i64 reign, i64 world-line, i64 version, i64 offset (the newest 64 that lead to this file's line)
 //   the cut held before this file, of a backup's log: i64 world-line (0: none), i64 version
+//   in format 4, what is known of windows before this file (LogWindows): u32 1 there is a stretch, 2 a window is open; then the cut held
+//   when it began, the first one behind it, and the last window's end: i64 world-line, i64 version each, and that end's i64 offset
 //
 // A line is a world-line within a reign. A rewind may lead back to an older one: then the line, and the branches, are as they were.
-// Format 2 has no reigns, which reads as reign 0. Format 1 ends before the cut, too. Both are read, and not written any more.
+// Format 3 is written where there have been no windows. Format 2 has no reigns, which reads as reign 0. Format 1 ends before the cut, too.
+// These two are read, and not written any more.
 using System.Buffers.Binary;
 using System.Text;
 using Slogger.Core.Identities;
@@ -37,9 +40,11 @@ internal enum SegmentReason : uint
 
 internal sealed record SegmentHeader
 {
-    public const uint FormatVersion = 3;
+    public const uint FormatVersion = 4;
+    private const uint FormatWithoutWindows = 3;
     private const uint FormatWithoutReigns = 2;
     private const uint FormatWithoutHeld = 1;
+    private const uint HasStretch = 1, IsOpen = 2;
     public const int BranchesMax = LogBranch.KeptMax;
     public const int BytesMax = 4096;
 
@@ -62,6 +67,7 @@ internal sealed record SegmentHeader
     public required Boundary? LastBoundary { get; init; }
     public required IReadOnlyList<LogBranch> Branches { get; init; }
     public WorldPoint Held { get; init; }
+    public LogWindows Windows { get; init; }
 
     /// <summary>The last version closed before this file.</summary>
     public VersionNumber Closed => LastBoundary?.Version ?? FirstVersion.Previous;
@@ -84,7 +90,7 @@ internal sealed record SegmentHeader
     public int Encode(Span<byte> destination)
     {
         var writer = new FieldWriter(destination);
-        writer.U32(FormatVersion);
+        writer.U32(Windows == default ? FormatWithoutWindows : FormatVersion);
         writer.U32((uint)Shard);
         writer.U32(Salt);
         writer.U32((uint)Reason);
@@ -118,8 +124,13 @@ internal sealed record SegmentHeader
             writer.I64(branch.Version.Number);
             writer.I64(branch.Offset);
         }
-        writer.I64(Held.WorldLine.Number);
-        writer.I64(Held.Version.Number);
+        writer.Point(Held);
+        if (Windows == default) { return writer.Length; }
+        writer.U32((Windows.HasStretch ? HasStretch : 0) | (Windows.IsOpen ? IsOpen : 0));
+        writer.Point(Windows.Base);
+        writer.Point(Windows.From);
+        writer.Point(Windows.End);
+        writer.I64(Windows.EndOffset);
         return writer.Length;
     }
 
@@ -129,12 +140,12 @@ internal sealed record SegmentHeader
     {
         var reader = new FieldReader(source);
         uint format = reader.U32();
-        if (format is not (FormatVersion or FormatWithoutReigns or FormatWithoutHeld))
+        if (format is not (FormatVersion or FormatWithoutWindows or FormatWithoutReigns or FormatWithoutHeld))
         {
             throw new LogCorruptException(file, BlockFormat.HeaderBytes,
                 $"format {format} is not the format {FormatVersion} that this program reads; use the program that wrote it");
         }
-        bool hasReigns = format >= FormatVersion;
+        bool hasReigns = format >= FormatWithoutWindows;
         int shard = (int)reader.U32();
         uint salt = reader.U32();
         var reason = (SegmentReason)reader.U32();
@@ -160,7 +171,8 @@ internal sealed record SegmentHeader
             var of = new Reign(hasReigns ? reader.I64() : 0);
             branches[i] = new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()), reader.I64()) { Reign = of };
         }
-        WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()));
+        WorldPoint held = format == FormatWithoutHeld ? default : reader.Point();
+        uint windows = format >= FormatVersion ? reader.U32() : 0;
         return new SegmentHeader
         {
             Shard = shard, Salt = salt, Reason = reason, Epoch = epoch, Sequence = sequence, PreviousSequence = previous,
@@ -168,6 +180,11 @@ internal sealed record SegmentHeader
             WorldLine = new WorldLine(worldLine), FirstWorldLine = new WorldLine(firstWorldLine),
             FirstVersion = new VersionNumber(firstVersion), StartOffset = startOffset, LastBoundary = hasLast ? last : null,
             Branches = branches, Held = held, Reign = new Reign(reign), FirstReign = new Reign(firstReign),
+            Windows = format < FormatVersion ? default : new()
+            {
+                HasStretch = (windows & HasStretch) != 0, IsOpen = (windows & IsOpen) != 0, Base = reader.Point(), From = reader.Point(),
+                End = reader.Point(), EndOffset = reader.I64(),
+            },
         };
     }
 
@@ -191,6 +208,12 @@ internal sealed record SegmentHeader
             Length += sizeof(long);
         }
 
+        public void Point(WorldPoint value)
+        {
+            I64(value.WorldLine.Number);
+            I64(value.Version.Number);
+        }
+
         public void Text(string value)
         {
             U8((byte)value.Length);
@@ -207,6 +230,8 @@ internal sealed record SegmentHeader
         public uint U32() => BinaryPrimitives.ReadUInt32LittleEndian(Take(sizeof(uint)));
 
         public long I64() => BinaryPrimitives.ReadInt64LittleEndian(Take(sizeof(long)));
+
+        public WorldPoint Point() => new(new WorldLine(I64()), new VersionNumber(I64()));
 
         public string Text() => Encoding.ASCII.GetString(Take(U8()));
 

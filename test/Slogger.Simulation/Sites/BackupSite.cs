@@ -32,6 +32,7 @@ internal enum Disaster
 internal sealed class BackupSite
 {
     private const int CalmMax = 6;
+    private const int WindowsAbove = 2;
     private const int FinishRoundsMax = 6000;
     private const int HandOverRoundsMax = 3000;
 
@@ -73,6 +74,7 @@ internal sealed class BackupSite
                 HeartbeatUs = 2 * Cluster.IntervalUs,
             BudgetBytes = Random.Next(8) == 0 ? Random.Next(30, 90) : 1 << 20, AtBudget = Random.Next(2) == 0 ? BudgetChoice.Stall
                 : BudgetChoice.Detach,
+            WindowsAboveBytes = settings.Seed % 3 == 0 ? WindowsAbove : long.MaxValue,
         };
         LeaseTermUs = Random.Next(3) == 0 ? Random.Next(4, 12) * Cluster.IntervalUs : 0;
         StartMissing();
