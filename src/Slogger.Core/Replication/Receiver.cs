@@ -309,7 +309,12 @@ public sealed class Receiver : ICopyReceiver
         if (IsOlder(sender) && !Is(ShipMutation.OlderSenderAccepted)) effects.Add(Say(ShipReplyKind.NotLeader));
         else if (hello.History != _start.History)
             NeedSeed($"the primary's log is of another history ({hello.History.ReplicationId} from {hello.History.Offset} on)", effects);
-        else if (sender == _current) effects.Add(Say(ShipReplyKind.Welcome));
+        else if (sender == _current)
+        {
+            // Whoever connects anew does not know what the rest of a window was.
+            if (_partial is not null) Drop(effects);
+            effects.Add(Say(ShipReplyKind.Welcome));
+        }
         else if (Is(ShipMutation.SenderNotRecorded) || Is(ShipMutation.OlderSenderAccepted)) Accept(sender, effects);
         else effects.Add(new ReceiverEffect.NoteSender(sender));
     }
@@ -385,7 +390,7 @@ public sealed class Receiver : ICopyReceiver
 
         long bytes = BytesOf(piece);
         // The rest of a window is not coming: what there is of it is no part of anything. What went before it is in the log already.
-        bool isOther = _partial is { } partial && !piece.IsHeartbeat && piece.Window != partial && piece.To > _received;
+        bool isOther = _partial is { } partial && !piece.IsHeartbeat && piece.Window != partial && piece.To > partial.From;
         if (isOther && !Is(ShipMutation.PartOfWindowStays)) Drop(effects);
         bool isNext = (piece.From == _received && IsNextOf(piece))
             || (Is(ShipMutation.GapsAccepted) && piece.From > _received && !piece.IsBranch);
@@ -448,6 +453,8 @@ public sealed class Receiver : ICopyReceiver
             effects.Add(new ReceiverEffect.Append(piece));
         }
 
+        // With its windows a stretch ends, and not with a part of one that is still to come.
+        if (_partial is not null) return;
         if (_ahead.Reached(_appended.Point, _noted, Is(ShipMutation.HeldWithoutWorldLine)) is not { } cut) return;
         // Before that the seed holds what belongs to later versions.
         if (cut < _start.Floor && !Is(ShipMutation.SeedCountsAtOnce)) return;

@@ -7,8 +7,8 @@
 //
 // To a backup that is far behind windows are sent, each in place of the stretch that it stands for (LogWindows): only of what is in the
 // recorded cut, since a world-line may not begin inside of one. The driver makes them, as the machine wants them. While one is being sent
-// offsets are those of its bytes, as if these were the log's. The machine forgets windows with each welcome; a receiver that has a part of
-// one, and is sent something else, forgets that part.
+// offsets are those of its bytes, as if these were the log's. Windows are forgotten with each welcome: the receiver has no part of one
+// then, and when it is sent something else it forgets that part. No reply that is late has the machine go on where a forgotten window was.
 //
 // To a follower of the shard's cohort the same is sent, and "durable" is what the cohort has committed. A follower takes pieces in at once.
 // Its log may hold what no majority had, of a leader before: it says through which lines its log has passed, and is told up to where it is
@@ -77,6 +77,7 @@ public sealed class Shipper
     private long _sentUs;
     private long _progressUs;
     private readonly List<ShipWindow> _windows = [];         // made, and not yet received
+    private readonly List<ShipWindow> _forgotten = [];       // and not wanted by the receiver
     private bool _takesWindows;        // says the receiver
     private bool _isFarBehind;
     private WorldPoint _windowsTo;     // the cut up to which they go
@@ -276,8 +277,9 @@ public sealed class Shipper
                 Learn(reply);
                 Acknowledged(reply.Received, nowUs);
                 // One that was overtaken misses what the receiver has by now, and what the log may no longer hold.
-                if (reply.Kind == ShipReplyKind.Nack && reply.Received >= _backedUp && _mutation != ShipMutation.ResendForgotten
-                    && (reply.Received != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(reply.Received, nowUs);
+                LogIndex back = ForgottenAt(reply.Received)?.From ?? reply.Received;
+                if (reply.Kind == ShipReplyKind.Nack && back >= _backedUp && _mutation != ShipMutation.ResendForgotten
+                    && (back != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(back, nowUs);
                 break;
         }
     }
@@ -336,6 +338,7 @@ public sealed class Shipper
         (State, _hasAnswered) = (ShipperState.Shipping, true);
         (_cutSent, _durableSent, _backTo) = (default, default, default);
         _windows.Clear();
+        _forgotten.Clear();
         (_windowsTo, _logTo) = (default, 0);
         _backedUp = reply.Durable;
         Learn(reply);
@@ -366,7 +369,7 @@ public sealed class Shipper
 
     private void Acknowledged(LogIndex received, long nowUs)
     {
-        if (received <= _received) return;
+        if (received <= _received || (received > _sent && ForgottenAt(received) is not null)) return;
         (_received, _progressUs) = (received, nowUs);
         foreach (ShipWindow w in _windows)
             if (w.To <= received) BytesSpared += w.To.Offset - w.From.Offset - w.Bytes;
@@ -386,8 +389,14 @@ public sealed class Shipper
     {
         (_sent, _received, _backTo) = (to, to, to);
         (_progressUs, _backUs) = (nowUs, nowUs);
-        // What the receiver has no part of it may not take any more.
-        _windows.RemoveAll(w => w.To <= to || w.From >= to);
+        _windows.RemoveAll(w => w.To <= to);
+        if (!_takesWindows)
+        {
+            // What it has no part of it does not take any more.
+            _forgotten.AddRange(_windows.Where(w => w.From >= to));
+            _windows.RemoveAll(w => w.From >= to);
+        }
+
         // What it has remains to be confirmed.
         LogIndex[] has = [.. _unconfirmed.Where(end => end <= to)];
         _unconfirmed.Clear();
@@ -465,7 +474,18 @@ public sealed class Shipper
     private ShipWindow? WindowAt(LogIndex at)
     {
         foreach (ShipWindow w in _windows)
-            if (w.From <= at && at < w.To) return w;
+            if (IsIn(w, at)) return w;
+        return null;
+    }
+
+    // Inside of a window nothing is closed; each begins behind another version.
+    private static bool IsIn(in ShipWindow window, LogIndex at) => window.From <= at && at < window.To && at.Closed == window.From.Closed;
+
+    // One that the receiver had a part of, says a reply that is late.
+    private ShipWindow? ForgottenAt(LogIndex at)
+    {
+        foreach (ShipWindow w in _forgotten)
+            if (at != w.From && IsIn(w, at) && WindowAt(at) is null) return w;
         return null;
     }
 

@@ -54,8 +54,8 @@ internal readonly struct LogEntry
     public LogWindows Note(in LogWindows before, WorldPoint held, WorldLine line) => Kind switch
     {
         EntryKind.WindowBegin => before.Began(held),
-        // One that has come on as a part of a log has no beginning.
-        EntryKind.ReducedBoundary => (before.IsOpen ? before : before.Began(held)).Ended(new(line, new(Version)), Offset),
+        // Without a beginning it has come on as a part of a log: where that was made no cut lay inside, so it hides none.
+        EntryKind.ReducedBoundary => before.Ended(new(line, new(Version)), Offset),
         EntryKind.HeldCut => before.Noted(ToHeldCut()),
         _ => before,
     };

@@ -78,6 +78,22 @@ public class WindowTests
         Assert.Equal("1:1@10 1:3@30: 20", Pieces()[0]);
     }
 
+    // The log has other bytes there.
+    [Fact]
+    public void Shipper_HearsLateOfAPartOfAWindow_DoesNotGoOnThere()
+    {
+        Shipper shipper = FarBehind();
+        shipper.Made(Window);
+        shipper.Tick(2, _log, _sent);
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@10", takes: false), 200, _sent);
+        shipper.Replied(Reply(ShipReplyKind.Ack, "1:1@30", takes: false), 201, _sent);
+        Assert.Equal(Index("1:1@10"), shipper.Received);
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@30", takes: false), 400, _sent);
+        Pieces();
+        shipper.Tick(400, _log, _sent);
+        Assert.Equal("1:1@10 1:3@30: 20", Pieces()[0]);
+    }
+
     [Fact]
     public void Shipper_WindowHasArrived_IsForgotten()
     {
@@ -161,6 +177,29 @@ public class WindowTests
         ShipWindow other = Window with { To = Index("1:8@80") };
         Assert.Equal("Forget, Nack 1:1@10", TakePart(receiver, "1:1@30", "1:8@80", other));
         Assert.Equal("Keep 1:1@10, Ack 1:1@30", TakePart(receiver, "1:1@10", "1:1@30", other));
+    }
+
+    [Fact]
+    public void Receiver_SenderConnectsAnew_HasNoPartOfAWindow()
+    {
+        Receiver receiver = Welcomed();
+        TakePart(receiver, "1:1@10", "1:1@30");
+        receiver.Received(new ShipRequest.Hello(Shard, Sender(1), History), Clear());
+        Assert.Equal("Forget, Welcome 1:1@10", Text());
+    }
+
+    // With it the stretch would be over, and the rest of the window would begin the next one.
+    [Fact]
+    public void Receiver_HasAPartOfAWindow_NotesNoCut()
+    {
+        Receiver receiver = Welcomed();
+        TakeWhole(receiver, Window, cut: "1:1");
+        ShipWindow next = new(Index("1:9@90"), Index("1:20@200"), 35);
+        receiver.Received(Piece(next.From, Index("1:9@110"), "1:9") with { Window = next }, Clear());
+        Assert.Equal("Keep 1:9@90, Ack 1:9@110", Text());
+        receiver.Received(Piece(Index("1:9@110"), next.To, "1:9") with { Window = next }, Clear());
+        Assert.DoesNotContain("Note", Text());
+        Assert.Contains("Note 1:21", Take(receiver, "1:20@200", "1:21@210", cut: "1:21"));
     }
 
     [Fact]

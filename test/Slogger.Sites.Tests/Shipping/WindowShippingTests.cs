@@ -66,8 +66,8 @@ public sealed class WindowShippingTests : ShippingHarness
         // Inside there is nothing, at the ends there is all, and behind there is each version.
         HashSet<long> ends = [.. BackupLog.BoundariesFrom(new(401)).Select(b => b.Version.Number)];
         Assert.InRange(ends.Count(v => v <= windows.End.Version.Number), 5, 100);
-        for (long v = 401; v <= windows.End.Version.Number; v++) { Assert.Equal(!ends.Contains(v), BackupLog.IsInWindow(new(v))); }
-        for (long v = windows.End.Version.Number + 1; v <= 1200; v++) { Assert.Contains(v, ends); }
+        for (long v = 401; v <= windows.End.Version.Number; v++) { Assert.True(ends.Contains(v) || BackupLog.IsInWindow(new(v))); }
+        for (long v = windows.End.Version.Number + 1; v <= 1200; v++) { Assert.True(ends.Contains(v) && !BackupLog.IsInWindow(new(v))); }
         AssertStates();
 
         // One that follows gets the log as it is, and each version.
