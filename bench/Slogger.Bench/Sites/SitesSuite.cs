@@ -1,6 +1,6 @@
 // Two sites, measured as the paper measures (sections 7.1 to 7.6): how far the backup lags, what shipping costs the primary, what failures
-// do to the lag, how soon the backup takes over, how pipeline, pieces and log budget play together, how soon a backup that is far
-// behind has caught up, and what snapshots every 500 ms would do instead.
+// do to the lag, how soon the backup takes over, how pipeline, pieces and log budget play together, and what snapshots every 500 ms would
+// do instead.
 using System.Diagnostics;
 using System.Globalization;
 using System.Text.RegularExpressions;
@@ -34,7 +34,6 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
         Part("failover", d => FailOver(d, metadata));
         Part("failures", d => Failures(d, metadata));
         Part("pipeline", d => Pipeline(d, metadata));
-        Part("behind", d => Behind(d, metadata));
         Part("snapshots", Snapshots);
         Part("steps", d => Steps(d, metadata));
 

@@ -250,6 +250,21 @@ public class WindowTests
         Assert.StartsWith("Keep 1:11@110, Append 1:11@110", TakePart(receiver, "1:11@110", "1:20@200", next), StringComparison.Ordinal);
     }
 
+    // With the rule off: what the tests above and below look at is otherwise then.
+    [Fact]
+    public void RulesOff_AreSeen()
+    {
+        Receiver receiver = Welcomed(mutation: ShipMutation.WindowsFollowWindows);
+        TakeWhole(receiver, Window, cut: "1:1");
+        Take(receiver, "1:9@90", "1:11@110", cut: "1:11");
+        receiver.Synced(LastSync(), Clear());
+        Assert.True(LastReply().TakesWindows);
+        Assert.Equal(new FailoverStep.Decide(new(1), Point("1:9")), Decided("1:9", ShipMutation.FinalInsideWindow));
+        receiver = Welcomed(mutation: ShipMutation.PartOfWindowStays);
+        TakePart(receiver, "1:1@10", "1:1@30");
+        Assert.StartsWith("Keep 1:1@30", Take(receiver, "1:1@30", "1:4@40"), StringComparison.Ordinal);
+    }
+
     [Theory]
     [InlineData(false, true)]
     [InlineData(true, false)]
@@ -321,18 +336,21 @@ public class WindowTests
     [InlineData("1:9", "1:3")]              // inside of those of the first: what it held before, inside of those of the second
     [InlineData("1:5", "1:3")]
     [InlineData("1:2", "1:2")]
-    public void Failover_EndsAtTheNewestCutThatAllHold(string third, string final)
+    public void Failover_EndsAtTheNewestCutThatAllHold(string third, string final) =>
+        Assert.Equal(new FailoverStep.Decide(new(1), Point(final)), Decided(third));
+
+    private static FailoverStep Decided(string third, ShipMutation mutation = ShipMutation.None)
     {
         SiteState taken = (SiteState.BackupOf(3, SiteEpoch.First) with
         {
             Streams = [.. Enumerable.Range(0, 3).Select(s => new StreamState(1, StreamPhase.Counts, Sender(3), Owner: 5))],
         }).Take([]).After!;
-        Failover failover = new(taken, 0);
+        Failover failover = new(taken, 0, mutation);
         failover.Next(0);
         failover.Reported(new FinalReport(new(1), new(0), 1, 5, Point("1:5")) { Behind = (Point("1:12"), Point("1:21")) }, 1);
         failover.Reported(new FinalReport(new(1), new(1), 1, 5, Point("1:3")) { Behind = (Point("1:6"), Point("1:30")) }, 1);
         failover.Reported(new FinalReport(new(1), new(2), 1, 5, Point(third)), 1);
-        Assert.Equal(new FailoverStep.Decide(new(1), Point(final)), failover.Next(2));
+        return failover.Next(2);
     }
 
     private Receiver Holding()
@@ -349,9 +367,9 @@ public class WindowTests
 
     private SyncTicket _ticket;
 
-    private Receiver Welcomed(ReceiverStart? start = null)
+    private Receiver Welcomed(ReceiverStart? start = null, ShipMutation mutation = ShipMutation.None)
     {
-        Receiver receiver = new(start ?? Fresh);
+        Receiver receiver = new(start ?? Fresh, mutation);
         receiver.Received(new ShipRequest.Hello(Shard, Sender(1), History), Clear());
         receiver.SenderNoted(Sender(1), Sender(1), Clear());
         Assert.Equal(ShipReplyKind.Welcome, LastReply().Kind);

@@ -143,8 +143,8 @@ public sealed class WindowShippingTests : ShippingHarness
                     BackupLog.Dispose();
                     OpenBackup();
                     parts += BackupLog.Windows.IsOpen ? 1 : 0;
-                    await StartReceiverAsync();
                     AssertStates();
+                    await StartReceiverAsync();
                 }
                 if (random.Next(3) == 0) { Record(random); }
             }
