@@ -35,8 +35,9 @@ public sealed record ShipperOptions
     public long DurableUs { get; init; } = long.MaxValue;
 
     /// <summary>From so many bytes on that are durable here, and have not been received, windows are sent in place of the log
-    /// (<see cref="LogWindows"/>), until an eighth of it is left. Default: never.</summary>
-    public long WindowsAboveBytes { get; init; } = long.MaxValue;
+    /// (<see cref="LogWindows"/>), until an eighth of it is left. Default 256 MB. To a receiver that
+    /// takes none they never are.</summary>
+    public long WindowsAboveBytes { get; init; } = 256L << 20;
 
     /// <summary>So much of the log may be kept for the backup, in bytes. Default 4 GB.</summary>
     public long BudgetBytes { get; init; } = 4L << 30;
