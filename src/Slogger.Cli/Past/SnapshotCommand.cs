@@ -53,7 +53,7 @@ internal static class SnapshotCommand
             SnapshotChain? previous = from is null ? null : SnapshotChain.Read(from);
             await using PastCluster past = await PastCluster.OpenAsync(access).ConfigureAwait(false);
             PastInstant at = await past.FindAsync(instant!).ConfigureAwait(false);
-            SnapshotManifest made = await TakeAsync(past.Shards, at, to!, previous, parallel, Report.Progress(host, asJson))
+            SnapshotManifest made = await TakeAsync(past, at, to!, previous, parallel, Report.Progress(host, asJson))
                 .ConfigureAwait(false);
             made.Write(host, asJson);
             return CommandResult.Done;
@@ -68,7 +68,7 @@ internal static class SnapshotCommand
         }
     }
 
-    private static async Task<SnapshotManifest> TakeAsync(ClusterConnections cluster, PastInstant at, string to, SnapshotChain? chain,
+    private static async Task<SnapshotManifest> TakeAsync(PastCluster past, PastInstant at, string to, SnapshotChain? chain,
         int parallel, TextWriter progress)
     {
         SnapshotLayer? previous = chain?.Layers[0];
@@ -78,11 +78,10 @@ internal static class SnapshotCommand
         {
             rests = [.. rests, "BEHIND", PastCluster.Text(chain!.Layers.Min(l => l.Manifest.Version))];
         }
-        IReadOnlyList<string> addresses = await cluster.AddressesAsync().ConfigureAwait(false);
         List<Part> parts = [];
-        foreach (string address in addresses)
+        foreach ((_, string address) in await past.OwnersOfAllAsync(at.Version, at.Version).ConfigureAwait(false))
         {
-            ProxyConnection proxy = await cluster.AtAsync(address).ConfigureAwait(false);
+            ProxyConnection proxy = await past.Shards.AtAsync(address).ConfigureAwait(false);
             IReadOnlyList<KeyValuePair<string, string>> facts = await StatusClient.AskAsync(proxy, address).ConfigureAwait(false);
             string Fact(string name) => facts.FirstOrDefault(f => f.Key == name).Value ?? "";
             parts.Add(new(proxy, address, Fact("cluster"), long.Parse(Fact("shard"), CultureInfo.InvariantCulture), progress));

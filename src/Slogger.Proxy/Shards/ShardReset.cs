@@ -23,6 +23,9 @@ namespace Slogger.Proxy.Shards;
 /// <param name="report">For people.</param>
 internal sealed class ShardReset(VersionedShard shard, PastInstants instants, ILogger report) : IPastReset
 {
+    private const string Unmovable = "what was there before cannot be set back. Take a snapshot of it (slogger snapshot), and put it into a "
+        + "new cluster (slogger load)";
+
     private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), HeldSilentMax = TimeSpan.FromSeconds(10);
     private static readonly TimeSpan StepMax = TimeSpan.FromSeconds(1), AnswerMax = TimeSpan.FromSeconds(30);
     private static readonly TimeSpan WriteMax = TimeSpan.FromSeconds(40), InPlaceMax = TimeSpan.FromSeconds(30);
@@ -61,6 +64,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
             }
         }
         await instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
+        instants.RequireUnmoved(new(version), Unmovable);
         Boundary end = instants.HoldDetail(new(version));
         var job = new Job(end, prefix, shiftMs, _ending.Token);
         lock (_gate)
@@ -247,6 +251,7 @@ internal sealed class ShardReset(VersionedShard shard, PastInstants instants, IL
     private async Task AddAsync(Job job, CancellationToken stop)
     {
         if (Committed() is not { } last) { throw new PastException("nothing is kept yet"); }
+        instants.RequireUnmoved(job.End.Version, Unmovable);
         IEnumerable<StoreKey> touched = Past().TouchedKeys(job.UpTo, last, stop);
         if (job.Prefix.Length > 0) { touched = touched.Where(k => k.Name.AsSpan().StartsWith(job.Prefix)); }
         await foreach (IReadOnlyList<DumpedKey> some in Past().DumpAllAsync(job.End.Version, job.Plan.Missing(touched), stop)
