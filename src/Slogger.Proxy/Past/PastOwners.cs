@@ -110,6 +110,17 @@ internal sealed class PastOwners(ShardId shard, Func<SlotWatch?> watch, Func<Par
     /// <summary>Whether this shard has the slot of a key now.</summary>
     public bool Has(byte[] key) => Table is not { } table || table.Map.Owner(partitions().Of(key)) == shard;
 
+    /// <summary>Whether a shard has a key now.</summary>
+    public bool Has(ShardId owner, in StoreKey key) =>
+        Table is not { } table || (key.Database != 0 ? shard : table.Map.Owner(partitions().Of(key.Name))) == owner;
+
+    /// <summary>Keys by the shard that had them at the end of a version.</summary>
+    public IEnumerable<IGrouping<ShardId, StoreKey>> ByOwner(IEnumerable<StoreKey> keys, VersionNumber version)
+    {
+        SlotMap? map = Table?.MapAt(version);
+        return keys.GroupBy(k => map is null || k.Database != 0 ? shard : map.Owner(partitions().Of(k.Name)));
+    }
+
     /// <summary>Where to ask for a key as it was at the end of a version: a redirection. Null: here.</summary>
     /// <exception cref="PastException">The shard that had it has left.</exception>
     public string? Elsewhere(byte[] key, VersionNumber version)

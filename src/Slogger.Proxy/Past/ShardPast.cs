@@ -7,6 +7,7 @@
 using System.Globalization;
 using System.Runtime.CompilerServices;
 using System.Text;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -300,6 +301,28 @@ internal sealed class ShardPast : IPastReads
             if (keys.Count > TouchedMax) { throw new PastException($"more than {TouchedMax} keys may differ"); }
         }
     }
+
+    /// <summary>Which keys clients may have changed at this shard between two ends of versions, while it had them; of those that a shard
+    /// has now.</summary>
+    /// <param name="owner">That shard.</param>
+    /// <param name="since">The first end, or one before this shard had slots.</param>
+    /// <param name="to">The second.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
+    public IReadOnlySet<StoreKey> TouchedFor(ShardId owner, VersionNumber since, Boundary to, CancellationToken stop)
+    {
+        PastOwners owners = _instants.Owners;
+        if (owners.HadAnyFrom(since) is not { } from || from > to.Version) { return new HashSet<StoreKey>(); }
+        Boundary first = _instants.HoldDetail(from);
+        Func<StoreKey, VersionNumber, bool>? isOwn = owners.OwnFrom(first.Version);
+        return TouchedKeys(first, to, stop, isWanted: isOwn is null ? null
+            : (key, behind) => isOwn(key, behind) && owners.Has(owner, key));
+    }
+
+    /// <summary>The same up to what is committed.</summary>
+    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
+    public IReadOnlySet<StoreKey> TouchedFor(ShardId owner, VersionNumber since, CancellationToken stop) =>
+        TouchedFor(owner, since, _instants.HoldDetail(_instants.Committed().Version), stop);
 
     /// <summary>Takes keys out as they were at the end of a version.</summary>
     /// <exception cref="PastException">That is not possible; the text says why.</exception>

@@ -92,6 +92,7 @@ public sealed class PastWholeMoveTests
         string begin = _noted[0].Version;
         Assert.Contains("had no slots", (await _clients[3].CallAsync("DPR.ASOF", "VERSION", begin, "DBSIZE")).Text);
         Assert.StartsWith("MOVED", (await _clients[3].CallAsync("DPR.HISTORY", moving[0], "TO", begin)).Text);
+        await SetBackAsync(cluster);
         foreach (RespClient client in _clients) { client.Dispose(); }
     }
 
@@ -327,6 +328,28 @@ public sealed class PastWholeMoveTests
             int[] around = [.. _noted.Skip(at).Take(2).Select(n => n.Keys.Keys.Except(_fleeting).Count())];
             // One is deleted, in some of the phases, before others come.
             Assert.InRange(keys, around.Min() - 1, around.Max());
+        }
+    }
+
+    // Each shard writes what another had, too.
+    private async Task SetBackAsync(ClusterDeployment cluster)
+    {
+        foreach (int to in (int[])[0, 3, 5])
+        {
+            (int code, string said) = await ProxyProcess.CommandAsync("reset", "--address", At(cluster, 1), "--to", _noted[to].Version);
+            Assert.True(code == 0, said);
+            Dictionary<string, string> found = new(StringComparer.Ordinal);
+            for (int i = 0; i < Shards; i++)
+            {
+                _clients[i].Dispose();
+                _clients[i] = await cluster.ConnectAsync(i);
+                foreach (RespValue key in (await _clients[i].DoAsync("KEYS", "*")).Items)
+                {
+                    found.Add(key.Text, Short((await _clients[i].DoAsync("GET", key.Text)).Text));
+                }
+            }
+            Assert.Equal(_noted[to].Keys.Where(k => !_fleeting.Contains(k.Key)).OrderBy(k => k.Key, StringComparer.Ordinal),
+                found.OrderBy(k => k.Key, StringComparer.Ordinal));
         }
     }
 
