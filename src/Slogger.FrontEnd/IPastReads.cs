@@ -66,8 +66,14 @@ internal interface IPastReads
     /// <summary>What a command would have read: its reply, or an error.</summary>
     Task<byte[]> ReadAsync(PastRead read);
 
-    /// <summary>What named a key: a reply with the versions between which was looked, how many commands were left out, and the others; or
-    /// an error.</summary>
+    /// <summary>Which shards had slots: a reply with the number and the address of each (null: it has left; empty: this one); or an
+    /// error.</summary>
+    /// <param name="from">The first version, at the end of one of which they had some.</param>
+    /// <param name="to">The last.</param>
+    Task<byte[]> OwnersAsync(long from, long to);
+
+    /// <summary>What named a key: a reply with the versions between which was looked, how many commands were left out, the others, and the
+    /// version up to which another shard has done what was done before (0: none has); or an error.</summary>
     Task<byte[]> HistoryAsync(PastHistory asked);
 
     /// <summary>Which keys were named: a reply with the version up to which these are all, and the keys; or an error.</summary>

@@ -1,5 +1,6 @@
 // DPR.ASOF: what an instant of the past was, and what a command would have read then. DPR.HISTORY: what was done to a key. DPR.CHANGED:
-// which keys something was done to. DPR.LOST: what a recovery took back. See docs/reference/dpr-commands.md.
+// which keys something was done to. DPR.LOST: what a recovery took back. DPR.OWNERS: which shards had slots. See
+// docs/reference/dpr-commands.md.
 //
 // The live store is only asked whether the client may ask. The answer comes from elsewhere, and rests on nothing that is not committed: it
 // waits for no lease.
@@ -12,14 +13,16 @@ namespace Slogger.FrontEnd;
 /// <summary>The handlers of what is asked about the past.</summary>
 internal static class PastCommand
 {
-    public const string Names = $"{AsOf} {History} {Changed} {Lost} {SnapshotCommand.Name} {RollCommand.Name} {ResetCommand.Name}";
+    public const string Names =
+        $"{AsOf} {History} {Changed} {Lost} {Owners} {SnapshotCommand.Name} {RollCommand.Name} {ResetCommand.Name}";
 
-    private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED", Lost = "DPR.LOST";
+    private const string AsOf = "DPR.ASOF", History = "DPR.HISTORY", Changed = "DPR.CHANGED", Lost = "DPR.LOST", Owners = "DPR.OWNERS";
     private const int FirstWord = 3;
     private const string AsOfForm = $"{AsOf} VERSION version | TIME milliseconds | AGO milliseconds [command [argument ...]]",
         HistoryForm = $"{History} key [FROM version] [TO version] [BEFORE place] [COUNT n]",
         ChangedForm = $"{Changed} FROM version TO version [COUNT n]",
-        LostForm = $"{Lost} world-line [FROM place] [COUNT n]";
+        LostForm = $"{Lost} world-line [FROM place] [COUNT n]",
+        OwnersForm = $"{Owners} FROM version TO version";
     private const int HistoryDefault = 100, ChangedDefault = 1000, CountMax = 10_000;
 
     public static bool Handle(Client client)
@@ -40,6 +43,7 @@ internal static class PastCommand
             History => ReadHistory(client, past),
             Changed => ReadChanged(client, past),
             Lost => ReadLost(client, past),
+            Owners => ReadOwners(client, past),
             _ => Read(client, past),
         };
     }
@@ -73,9 +77,9 @@ internal static class PastCommand
         {
             return client.RefuseCommand($"ERR SLOGGER it is {HistoryForm}, with a count of 1 to 10000");
         }
-        byte[] key = client.Argument(1).ToArray();
-        if (client.Loop.Slots is not null && client.Slots.IsServed([key]) is { } done) { return done; }
-        var asked = new PastHistory(key, from, to, before, (int)(count ?? HistoryDefault), client.UserName, client.Db);
+        // Which shard had the key then is for who knows the moves to say.
+        var asked = new PastHistory(client.Argument(1).ToArray(), from, to, before, (int)(count ?? HistoryDefault), client.UserName,
+            client.Db);
         return Ask(client, () => past.HistoryAsync(asked));
     }
 
@@ -99,6 +103,10 @@ internal static class PastCommand
         var asked = new PastLost(line, from ?? 0, (int)(count ?? ChangedDefault), client.UserName);
         return Ask(client, () => past.LostAsync(asked));
     }
+
+    private static bool ReadOwners(Client client, IPastReads past) =>
+        NumbersOf(client, 1, "FROM", "TO") is [{ } from, { } to] && from <= to ? Ask(client, () => past.OwnersAsync(from, to))
+            : client.RefuseCommand($"ERR SLOGGER it is {OwnersForm}, with the lower one first");
 
     // The numbers behind some words, each at most once and in whatever order; null: it is something else.
     private static long?[]? NumbersOf(Client client, int first, params string[] words)

@@ -15,6 +15,9 @@ internal static class DiffCommand
     private const string What = "What is shown", From = "from", To = "to", Values = "values", Prefix = "prefix",
         Lost = "lost", Now = "0s";
 
+    // A letter for each byte: whatever the bytes are.
+    private static readonly Encoding s_exact = Encoding.Latin1;
+
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new(From, What, "TIME|DURATION|V", "The first instant: a time (as --at of slogger get), so long ago, or a version.", "none", ""),
@@ -72,7 +75,7 @@ internal static class DiffCommand
             ProxyReply reply = await proxy.CallAsync("DPR.LOST", PastCluster.Text(line), "FROM", PastCluster.Text(from))
                 .ConfigureAwait(false);
             // What others have is shown all the same.
-            if (reply.IsError && reply.Text.StartsWith("SLOGGER NOTKEPT", StringComparison.Ordinal)) { return new(address, null, null, []); }
+            if (reply.IsError && PastCluster.IsNotKept(reply)) { return new(address, null, null, []); }
             if (reply.IsError) { throw PastCluster.Refused(reply, $"{address}: "); }
             foreach (ProxyReply item in reply.Items[3].Items)
             {
@@ -93,10 +96,13 @@ internal static class DiffCommand
             throw new ProxyUnreachableException($"--from is behind --to: version {begin.Version} came after version {end.Version}",
                 "name the earlier instant by --from");
         }
+        // Of two shards, one after the other, both may name a key.
+        var all = new HashSet<string>(StringComparer.Ordinal);
         List<byte[]> named = [];
-        foreach (string address in await past.Shards.AddressesAsync().ConfigureAwait(false))
+        foreach ((_, string address) in await past.OwnersOfAllAsync(begin.Version, end.Version).ConfigureAwait(false))
         {
-            named.AddRange(await NamedAsync(past, address, begin, end, prefix).ConfigureAwait(false));
+            named.AddRange((await NamedAsync(past, address, begin, end, prefix).ConfigureAwait(false)).Where(all.Add)
+                .Select(s_exact.GetBytes));
         }
         List<KeyState> before = await StatesAsync(past, begin, named).ConfigureAwait(false);
         List<KeyState> after = await StatesAsync(past, end, named).ConfigureAwait(false);
@@ -111,20 +117,18 @@ internal static class DiffCommand
     }
 
     // The keys that commands at a shard named, each once.
-    private static async Task<IEnumerable<byte[]>> NamedAsync(PastCluster past, string address, PastInstant begin, PastInstant end,
+    private static async Task<IEnumerable<string>> NamedAsync(PastCluster past, string address, PastInstant begin, PastInstant end,
         byte[] prefix)
     {
-        // A letter for each byte: whatever the bytes are.
-        Encoding exact = Encoding.Latin1;
         var named = new SortedSet<string>(StringComparer.Ordinal);
         for (long from = begin.Version; from < end.Version;)
         {
             ProxyReply reply = await past.AskAtAsync(address, "DPR.CHANGED", "FROM", PastCluster.Text(from), "TO",
                 PastCluster.Text(end.Version)).ConfigureAwait(false);
-            named.UnionWith(reply.Items[1].Items.Where(k => k.Bytes.AsSpan().StartsWith(prefix)).Select(k => exact.GetString(k.Bytes)));
+            named.UnionWith(reply.Items[1].Items.Where(k => k.Bytes.AsSpan().StartsWith(prefix)).Select(k => s_exact.GetString(k.Bytes)));
             from = reply.Items[0].Number;
         }
-        return named.Select(n => exact.GetBytes(n));
+        return named;
     }
 
     private static async Task<List<KeyState>> StatesAsync(PastCluster past, PastInstant at, IReadOnlyList<byte[]> keys)

@@ -45,7 +45,7 @@ internal static class FindCommand
 
     private const string What = "What is looked for", When = "when", Sum = "sum", From = "from", To = "to", First = "first";
     private const string Step = "step", Bisect = "bisect", Origin = "the command line";
-    private const int PageMax = 10_000, VersionsMax = 1_000_000;
+    private const int VersionsMax = 1_000_000;
     private static readonly TimeSpan ToldEvery = TimeSpan.FromSeconds(2), StepMin = TimeSpan.FromMilliseconds(1);
     private static readonly TimeSpan StepMax = TimeSpan.FromDays(3650);
 
@@ -124,8 +124,8 @@ internal static class FindCommand
     // The versions in which the keys were named, and the condition at each.
     private sealed class Search(PastCluster past, byte[][] keys, FindCondition condition, TextWriter progress)
     {
-        // By the shard that has them.
-        private readonly Dictionary<string, List<byte[]>> _parts = [];
+        // Keys of one slot are together at every version: a part has these.
+        private readonly List<Part> _parts = [];
         private int _asked;
 
         public async Task<FindReport> RunAsync(string[]? from, string[] to)
@@ -134,11 +134,13 @@ internal static class FindCommand
             PastInstant? before = from is null ? null : await past.FindAsync(from).ConfigureAwait(false);
             SortedDictionary<long, DateTimeOffset> named = [];
             long first = long.MinValue;
+            Dictionary<long, Part> bySlot = [];
             foreach (byte[] key in keys)
             {
-                first = Math.Max(first, await AddAsync(named, key, before?.Version, end.Version).ConfigureAwait(false));
-                if (!_parts.TryGetValue(past.CurrentAddress, out List<byte[]>? there)) { _parts[past.CurrentAddress] = there = []; }
-                there.Add(key);
+                long slot = await past.SlotOfAsync(key).ConfigureAwait(false);
+                if (!bySlot.TryGetValue(slot, out Part? part)) { _parts.Add(bySlot[slot] = part = new()); }
+                part.Keys.Add(key);
+                first = Math.Max(first, await AddAsync(named, key, part, before?.Version, end.Version).ConfigureAwait(false));
             }
             // What was before is to be known.
             before ??= await BeginningAsync(first).ConfigureAwait(false);
@@ -183,7 +185,8 @@ internal static class FindCommand
         // later ones, it has less of it than the others.
         private async Task<bool> IsCommonAsync(long version)
         {
-            foreach (string address in _parts.Count == 1 ? [] : _parts.Keys.ToArray())
+            string[] shards = [.. _parts.Select(p => p.AddressAt(version)).Distinct()];
+            foreach (string address in shards.Length == 1 ? [] : shards)
             {
                 ProxyReply there = await past.AskAtAsync(address, "DPR.ASOF", "VERSION", PastCluster.Text(version)).ConfigureAwait(false);
                 if (there.Items[1].Number != version) { return false; }
@@ -197,26 +200,39 @@ internal static class FindCommand
             return condition.IsTrueAsync(version, _parts.Select(part =>
             {
                 string[] asked = ["DPR.ASOF", "VERSION", PastCluster.Text(version), "EVAL_RO", FindCondition.Script,
-                    PastCluster.Text(part.Value.Count)];
-                byte[][] words = [.. asked.Select(Encoding.UTF8.GetBytes), .. part.Value, Encoding.UTF8.GetBytes(condition.When)];
-                return past.AskAtAsync(part.Key, words);
+                    PastCluster.Text(part.Keys.Count)];
+                byte[][] words = [.. asked.Select(Encoding.UTF8.GetBytes), .. part.Keys, Encoding.UTF8.GetBytes(condition.When)];
+                return past.AskAtAsync(part.AddressAt(version), words);
             }));
         }
 
         // Returns the version behind which all is known.
-        private async Task<long> AddAsync(SortedDictionary<long, DateTimeOffset> named, byte[] key, long? begin, long end)
+        private async Task<long> AddAsync(SortedDictionary<long, DateTimeOffset> named, byte[] key, Part part, long? begin, long end)
         {
             long known = long.MinValue;
-            await foreach ((long version, DateTimeOffset time, _) in EffectsAsync(key, begin, end, v => known = v)
-                .ConfigureAwait(false))
+            await foreach (HistoryPage page in PagesAsync(key, begin, end).ConfigureAwait(false))
             {
-                named[version] = time;
+                known = page.From;
+                part.Note(page);
+                foreach (ProxyReply effect in page.Commands) { Add(effect.Items[0].Number, effect.Items[1].Number); }
+                // A key that expired while it moved was named by neither shard.
+                if (page.Earlier > 0)
+                {
+                    ProxyReply landing = await past.AskAtAsync(page.Address, "DPR.ASOF", "VERSION", PastCluster.Text(page.Earlier))
+                        .ConfigureAwait(false);
+                    Add(landing.Items[1].Number, landing.Items[2].Number);
+                }
+            }
+            return known;
+
+            void Add(long version, long timeUs)
+            {
+                named[version] = PastCluster.TimeOf(timeUs);
                 if (named.Count > VersionsMax)
                 {
                     throw new ProxyUnreachableException($"the keys were named in more than {VersionsMax} versions", "give a later --from");
                 }
             }
-            return known;
         }
 
         private async Task<IReadOnlyList<FoundEffect>> CommandsAsync(long behind, long until)
@@ -224,36 +240,34 @@ internal static class FindCommand
             List<FoundEffect> found = [];
             foreach (byte[] key in keys)
             {
-                List<FoundEffect> newestFirst = [];
-                await foreach ((_, _, string[] command) in EffectsAsync(key, behind, until, _ => { }).ConfigureAwait(false))
+                string name = Encoding.UTF8.GetString(key);
+                List<FoundEffect> ofKey = [];
+                await foreach (HistoryPage page in PagesAsync(key, behind, until).ConfigureAwait(false))
                 {
-                    newestFirst.Add(new(Encoding.UTF8.GetString(key), command));
+                    ofKey.InsertRange(0, page.Commands.Select(c => new FoundEffect(name, [.. c.Items[4].Items.Select(a => a.Text)])));
                 }
-                found.AddRange(Enumerable.Reverse(newestFirst));
+                found.AddRange(ofKey);
             }
             return found;
         }
 
-        // What was done to a key, from the newest on, page by page.
-        private async IAsyncEnumerable<(long Version, DateTimeOffset Time, string[] Command)> EffectsAsync(byte[] key, long? begin,
-            long end, Action<long> isKnownBehind)
+        private IAsyncEnumerable<HistoryPage> PagesAsync(byte[] key, long? begin, long end) =>
+            KeyHistoryPages.ReadAsync(past, key, begin, end, () => int.MaxValue);
+
+        private sealed class Part
         {
-            for (long? place = null; ;)
+            // The newest first: from which version on it had the slot.
+            private readonly List<(long From, string Address)> _shards = [];
+
+            public List<byte[]> Keys { get; } = [];
+
+            public void Note(HistoryPage page)
             {
-                string[] options = ["TO", PastCluster.Text(end), "COUNT", PastCluster.Text(PageMax),
-                    .. begin is { } b ? (string[])["FROM", PastCluster.Text(b)] : [],
-                    .. place is { } p ? (string[])["BEFORE", PastCluster.Text(p)] : []];
-                byte[][] words = ["DPR.HISTORY"u8.ToArray(), key, .. options.Select(Encoding.ASCII.GetBytes)];
-                ProxyReply page = await past.AskAsync(words).ConfigureAwait(false);
-                isKnownBehind(page.Items[0].Number);
-                foreach (ProxyReply effect in page.Items[3].Items.Reverse())
-                {
-                    yield return (effect.Items[0].Number, PastCluster.TimeOf(effect.Items[1].Number),
-                        [.. effect.Items[4].Items.Select(a => a.Text)]);
-                }
-                if (page.Items[2].Number == 0 || page.Items[3].Items.Count == 0) { yield break; }
-                place = page.Items[3].Items[0].Items[3].Number;
+                if (_shards.Count == 0 || page.From < _shards[^1].From) { _shards.Add((page.From, page.Address)); }
             }
+
+            public string AddressAt(long version) => (_shards.Any(s => s.From <= version) ? _shards.First(s => s.From <= version)
+                : _shards[^1]).Address;
         }
     }
 }

@@ -12,7 +12,7 @@ internal static class HistoryCommand
     public const string Name = "history";
 
     private const string What = "What is shown", From = "from", To = "to", Values = "values", Limit = "limit";
-    private const int LimitDefault = 100, LimitMax = 1_000_000, PageMax = 10_000;
+    private const int LimitDefault = 100, LimitMax = 1_000_000;
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
@@ -47,27 +47,20 @@ internal static class HistoryCommand
         });
     }
 
-    // Page by page, from the newest on.
     private static async Task<HistoryReport> ReadAsync(PastCluster past, byte[] key, long? begin, long? end, int limit)
     {
         List<KeyEffect> found = [];
-        while (true)
+        long from = 0, to = 0, leftOut = 0;
+        await foreach (HistoryPage page in KeyHistoryPages.ReadAsync(past, key, begin, end, () => limit - found.Count)
+            .ConfigureAwait(false))
         {
-            byte[][] options = [.. Option("FROM", begin), .. Option("TO", end), .. Option("COUNT", Math.Min(PageMax, limit - found.Count)),
-                .. Option("BEFORE", found.Count == 0 ? null : found[0].Place)];
-            ProxyReply reply = await past.AskAsync(["DPR.HISTORY"u8.ToArray(), key, .. options]).ConfigureAwait(false);
-            end = reply.Items[1].Number;
-            long left = reply.Items[2].Number;
-            found.InsertRange(0, reply.Items[3].Items.Select(EffectOf));
-            if (left == 0 || found.Count == limit)
-            {
-                return new HistoryReport(Encoding.UTF8.GetString(key), reply.Items[0].Number, end.Value, left, found);
-            }
+            (from, to) = (page.From, Math.Max(to, page.To));
+            KeyEffect[] newest = [.. page.Commands.TakeLast(limit - found.Count).Select(EffectOf)];
+            found.InsertRange(0, newest);
+            if (found.Count == limit) { leftOut += page.LeftOut + page.Commands.Count - newest.Length; }
         }
+        return new HistoryReport(Encoding.UTF8.GetString(key), from, to, leftOut, found);
     }
-
-    private static byte[][] Option(string name, long? number) =>
-        number is { } value ? [Encoding.ASCII.GetBytes(name), Encoding.ASCII.GetBytes(PastCluster.Text(value))] : [];
 
     private static KeyEffect EffectOf(ProxyReply item) => new(item.Items[0].Number, PastCluster.TimeOf(item.Items[1].Number),
         item.Items[2].Number, item.Items[3].Number, [.. item.Items[4].Items.Select(a => a.Text)], null);

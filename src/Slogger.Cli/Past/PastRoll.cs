@@ -27,19 +27,19 @@ internal sealed class PastRoll : IAsyncDisposable
     public long? Next { get; private set; }
 
     /// <summary>Begins.</summary>
-    /// <param name="shards">The shards.</param>
+    /// <param name="past">The cluster.</param>
     /// <param name="from">The first version that is wanted; they stand nowhere yet.</param>
     /// <param name="to">The last, which all shards have closed by themselves.</param>
     /// <param name="progress">Where it is told how far they are.</param>
     /// <exception cref="ProxyUnreachableException">A shard could not be asked, or has refused.</exception>
-    public static async Task<PastRoll> OpenAsync(ClusterConnections shards, long from, long to, TextWriter progress)
+    public static async Task<PastRoll> OpenAsync(PastCluster past, long from, long to, TextWriter progress)
     {
         var roll = new PastRoll(from, progress);
         try
         {
-            foreach (string address in await shards.AddressesAsync().ConfigureAwait(false))
+            foreach ((long shard, string address) in await past.OwnersOfAllAsync(from, to).ConfigureAwait(false))
             {
-                var part = new Part(address, await shards.AtAsync(address).ConfigureAwait(false));
+                var part = new Part(shard, address, await past.Shards.AtAsync(address).ConfigureAwait(false));
                 part.Name = (await part.AskAsync("BEGIN", "FROM", PastCluster.Text(from), "TO", PastCluster.Text(to)).ConfigureAwait(false))
                     .Text;
                 roll._parts.Add(part);
@@ -70,7 +70,7 @@ internal sealed class PastRoll : IAsyncDisposable
     }
 
     /// <summary>Has all shards run a script that reads.</summary>
-    /// <returns>Their replies.</returns>
+    /// <returns>Their replies; null of one that has no slots there.</returns>
     /// <exception cref="ProxyUnreachableException">A shard could not be asked, or has refused.</exception>
     public Task<ProxyReply[]> EvalAsync(string script, string argument) =>
         Task.WhenAll(_parts.Select(p => p.AskAsync("EVAL", p.Name, script, argument)));
@@ -85,11 +85,11 @@ internal sealed class PastRoll : IAsyncDisposable
     }
 
     /// <summary>Lets processes of this machine read what the shards have.</summary>
-    /// <returns>The Unix sockets, in order of the shards.</returns>
+    /// <returns>The shards, and their Unix sockets.</returns>
     /// <exception cref="ProxyUnreachableException">A shard has it elsewhere, could not be asked, or has refused.</exception>
-    public async Task<IReadOnlyList<string>> OpenToReadersAsync()
+    public async Task<IReadOnlyList<(long Shard, string Socket)>> OpenToReadersAsync()
     {
-        List<string> sockets = [];
+        List<(long, string)> sockets = [];
         foreach (Part part in _parts)
         {
             ProxyReply opened = await part.AskAsync("OPEN", part.Name).ConfigureAwait(false);
@@ -99,7 +99,7 @@ internal sealed class PastRoll : IAsyncDisposable
                 throw new ProxyUnreachableException($"{part.Address} shows the past at {socket}, which cannot be reached from here",
                     "run this command on the machine of all the cluster's proxies, as their user");
             }
-            sockets.Add(socket);
+            sockets.Add((part.Shard, socket));
         }
         return sockets;
     }
@@ -146,8 +146,10 @@ internal sealed class PastRoll : IAsyncDisposable
 
     private readonly record struct Stand(bool IsThere, long Version, long TimeUs, long Next, long Done, long All);
 
-    private sealed class Part(string address, ProxyConnection proxy)
+    private sealed class Part(long shard, string address, ProxyConnection proxy)
     {
+        public long Shard => shard;
+
         public string Address => address;
 
         public string Name { get; set; } = "";

@@ -65,10 +65,10 @@ internal static class RollCommand
         return PastArguments.RunAsync(texts, host, errors, async past =>
         {
             PastInstant first = await past.FindAsync(from!).ConfigureAwait(false), last = await past.FindAsync(to!).ConfigureAwait(false);
-            await using PastRoll roll = await PastRoll.OpenAsync(past.Shards, first.Version, last.Version, host.Error)
+            await using PastRoll roll = await PastRoll.OpenAsync(past, first.Version, last.Version, host.Error)
                 .ConfigureAwait(false);
             await roll.MoveToAsync(first.Version).ConfigureAwait(false);
-            IReadOnlyList<string> sockets = await roll.OpenToReadersAsync().ConfigureAwait(false);
+            IReadOnlyList<(long Shard, string Socket)> sockets = await roll.OpenToReadersAsync().ConfigureAwait(false);
             int steps = 0;
             for (DateTimeOffset due = first.Time; due <= last.Time; due += step)
             {
@@ -83,12 +83,13 @@ internal static class RollCommand
         });
     }
 
-    private static async Task RunAsync(PastRoll roll, IReadOnlyList<string> sockets, string command, TextWriter output)
+    private static async Task RunAsync(PastRoll roll, IReadOnlyList<(long Shard, string Socket)> sockets, string command,
+        TextWriter output)
     {
         var start = new ProcessStartInfo(Shell, ["-c", command]) { RedirectStandardOutput = true };
-        for (int i = 0; i < sockets.Count; i++)
+        foreach ((long shard, string socket) in sockets)
         {
-            start.Environment[string.Create(CultureInfo.InvariantCulture, $"SLOGGER_SOCKET_{i}")] = sockets[i];
+            start.Environment[string.Create(CultureInfo.InvariantCulture, $"SLOGGER_SOCKET_{shard}")] = socket;
         }
         start.Environment["SLOGGER_VERSION"] = PastCluster.Text(roll.At.Version);
         start.Environment["SLOGGER_TIME"] = roll.At.Time.UtcDateTime.ToString("yyyy-MM-ddTHH:mm:ss.fffZ", CultureInfo.InvariantCulture);

@@ -60,7 +60,7 @@ internal static class SnapshotCommand
             SnapshotChain? previous = resting is null ? null : await SnapshotChain.ReadAsync(resting).ConfigureAwait(false);
             await using PastCluster past = await PastCluster.OpenAsync(access).ConfigureAwait(false);
             PastInstant at = await past.FindAsync(instant!).ConfigureAwait(false);
-            SnapshotManifest made = await TakeAsync(past.Shards, at, target!, previous, parallel, Report.Progress(host, asJson),
+            SnapshotManifest made = await TakeAsync(past, at, target!, previous, parallel, Report.Progress(host, asJson),
                 signals.Token).ConfigureAwait(false);
             made.Write(host, asJson);
             return CommandResult.Done;
@@ -79,8 +79,8 @@ internal static class SnapshotCommand
         }
     }
 
-    private static async Task<SnapshotManifest> TakeAsync(ClusterConnections cluster, PastInstant at, SnapshotPlace to,
-        SnapshotChain? chain, int parallel, TextWriter progress, CancellationToken stop)
+    private static async Task<SnapshotManifest> TakeAsync(PastCluster past, PastInstant at, SnapshotPlace to, SnapshotChain? chain,
+        int parallel, TextWriter progress, CancellationToken stop)
     {
         SnapshotLayer? previous = chain?.Layers[0];
         string[] rests = previous is null ? [] : ["SINCE", PastCluster.Text(previous.Manifest.Version)];
@@ -89,11 +89,10 @@ internal static class SnapshotCommand
         {
             rests = [.. rests, "BEHIND", PastCluster.Text(chain!.Layers.Min(l => l.Manifest.Version))];
         }
-        IReadOnlyList<string> addresses = await cluster.AddressesAsync().ConfigureAwait(false);
         List<Part> parts = [];
-        foreach (string address in addresses)
+        foreach ((_, string address) in await past.OwnersOfAllAsync(at.Version, at.Version).ConfigureAwait(false))
         {
-            ProxyConnection proxy = await cluster.AtAsync(address).ConfigureAwait(false);
+            ProxyConnection proxy = await past.Shards.AtAsync(address).ConfigureAwait(false);
             IReadOnlyList<KeyValuePair<string, string>> facts = await StatusClient.AskAsync(proxy, address).ConfigureAwait(false);
             string Fact(string name) => facts.FirstOrDefault(f => f.Key == name).Value ?? "";
             parts.Add(new(proxy, address, Fact("cluster"), long.Parse(Fact("shard"), CultureInfo.InvariantCulture), progress));

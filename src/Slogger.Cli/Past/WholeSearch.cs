@@ -23,8 +23,8 @@ internal sealed class WholeSearch(PastCluster past, FindCondition condition, Tex
     public async Task<FindReport> FirstAsync(string[]? from, string[] to, TimeSpan? step)
     {
         PastInstant end = await past.FindAsync(to).ConfigureAwait(false);
-        await using PastRoll roll = await PastRoll.OpenAsync(past.Shards, await BeginningAsync(from).ConfigureAwait(false), end.Version,
-            progress).ConfigureAwait(false);
+        long begin = await BeginningAsync(from, end).ConfigureAwait(false);
+        await using PastRoll roll = await PastRoll.OpenAsync(past, begin, end.Version, progress).ConfigureAwait(false);
         PastInstant? before = null;
         for (long? next = roll.First; next is { } version; next = await NextAsync(roll, end, step).ConfigureAwait(false))
         {
@@ -44,8 +44,8 @@ internal sealed class WholeSearch(PastCluster past, FindCondition condition, Tex
     public async Task<FindReport> BisectAsync(string[]? from, string[] to)
     {
         PastInstant end = await past.FindAsync(to).ConfigureAwait(false);
-        PastRoll roll = await PastRoll.OpenAsync(past.Shards, await BeginningAsync(from).ConfigureAwait(false), end.Version, progress)
-            .ConfigureAwait(false);
+        long begin = await BeginningAsync(from, end).ConfigureAwait(false);
+        PastRoll roll = await PastRoll.OpenAsync(past, begin, end.Version, progress).ConfigureAwait(false);
         try
         {
             await roll.MoveToAsync(roll.First).ConfigureAwait(false);
@@ -84,7 +84,7 @@ internal sealed class WholeSearch(PastCluster past, FindCondition condition, Tex
         if (at.Version < roll.At.Version)
         {
             await roll.DisposeAsync().ConfigureAwait(false);
-            roll = await PastRoll.OpenAsync(past.Shards, at.Version, end.Version, progress).ConfigureAwait(false);
+            roll = await PastRoll.OpenAsync(past, at.Version, end.Version, progress).ConfigureAwait(false);
         }
         await roll.MoveToAsync(at.Version).ConfigureAwait(false);
         return roll;
@@ -108,16 +108,26 @@ internal sealed class WholeSearch(PastCluster past, FindCondition condition, Tex
         return end.Version;
     }
 
-    private async Task<long> BeginningAsync(string[]? from)
+    // The first version of which all shards that had slots since have everything.
+    private async Task<long> BeginningAsync(string[]? from, PastInstant end)
     {
         if (from is not null) { return (await past.FindAsync(from).ConfigureAwait(false)).Version; }
+        long first = await KeptFromAsync(await past.Shards.AddressesAsync().ConfigureAwait(false)).ConfigureAwait(false);
+        IReadOnlyList<(long, string Address)> owners = await past.OwnersOfAllAsync(first, end.Version).ConfigureAwait(false);
+        return Math.Max(first, await KeptFromAsync(owners.Select(o => o.Address)).ConfigureAwait(false));
+    }
+
+    private async Task<long> KeptFromAsync(IEnumerable<string> addresses)
+    {
         long first = 0;
-        foreach (string address in await past.Shards.AddressesAsync().ConfigureAwait(false))
+        foreach (string address in addresses)
         {
             ProxyConnection proxy = await past.Shards.AtAsync(address).ConfigureAwait(false);
             IReadOnlyList<KeyValuePair<string, string>> facts = await StatusClient.AskAsync(proxy, address).ConfigureAwait(false);
-            string kept = facts.FirstOrDefault(f => f.Key == "past_detail_from_version").Value ?? "0";
-            first = Math.Max(first, long.Parse(kept, CultureInfo.InvariantCulture));
+            string fact = facts.FirstOrDefault(f => f.Key == "past_detail_from_version").Value ?? "0";
+            long kept = long.Parse(fact, CultureInfo.InvariantCulture);
+            // Of one that has joined there is nothing from before it had slots.
+            if (kept > first && await past.HadSlotsAsync(address, kept - 1).ConfigureAwait(false)) { first = kept; }
         }
         return first;
     }

@@ -64,7 +64,11 @@ public sealed record SlotMove(
 /// <param name="From">The old owner.</param>
 /// <param name="To">The new owner.</param>
 /// <param name="Landed">The first version whose state of the slots the new owner has; that of those before, the old one.</param>
-public sealed record PastMove(MoveId Id, ImmutableArray<SlotRange> Slots, ShardId From, ShardId To, VersionNumber Landed);
+public sealed record PastMove(MoveId Id, ImmutableArray<SlotRange> Slots, ShardId From, ShardId To, VersionNumber Landed)
+{
+    /// <summary>Whether a slot has moved.</summary>
+    public bool Has(HashSlot slot) => Slots.Any(s => s.Contains(slot));
+}
 
 /// <summary>A step of a move as a compare-and-set.</summary>
 /// <param name="Move">Which.</param>
@@ -123,10 +127,43 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
     public SlotMap MapAt(VersionNumber version)
     {
         // Each move of a slot begins when the one before is finished.
-        var later = Moves.Where(m => m.State == MoveState.Landed && version < m.Landed).Select(m => (m.Slots, m.From))
-            .Concat(Past.Reverse().Where(m => version < m.Landed).Select(m => (m.Slots, m.From))).ToList();
+        var later = Landings.Reverse().Where(m => version < m.Landed).Select(m => (m.Slots, m.From)).ToList();
         return later.Count == 0 ? Map : Map.Move(later);
     }
+
+    /// <summary>Whether <see cref="MapAt"/> says of a version what every later table will say of it. What has to be the same at all shards,
+    /// each of which reads the table for itself, is to wait for that: while the last changes of a move are copied it may land in a version
+    /// that is committed already, and else it does not.</summary>
+    /// <param name="version">The version. It was committed before the table was read.</param>
+    public bool IsCertainAt(VersionNumber version) => !Moves.Any(m => m.State == MoveState.Leaving && m.Boundary < version);
+
+    /// <summary>All moves that have landed since <see cref="KnownFrom"/>: those of one slot in order.</summary>
+    public IEnumerable<PastMove> Landings => Past.Concat(Moves.Where(m => m.State == MoveState.Landed)
+        .Select(m => new PastMove(m.Id, m.Slots, m.From, m.To, m.Landed)));
+
+    /// <summary>The first version behind one in which a move has landed from or to a shard; null: none has.</summary>
+    public VersionNumber? NextLanding(ShardId shard, VersionNumber behind) => FirstOf(Landings.Where(m =>
+        (m.From == shard || m.To == shard) && m.Landed > behind));
+
+    /// <summary>The move by which the shard that does the commands of a version on a slot came to have it: what was done before was done at
+    /// <see cref="PastMove.From"/>. Null: none is known.</summary>
+    public PastMove? BroughtBefore(HashSlot slot, VersionNumber version) =>
+        Landings.LastOrDefault(m => m.Has(slot) && m.Landed < version);
+
+    /// <summary>The first version, at or above one, at whose end a shard has slots; null: it has none since.</summary>
+    /// <param name="shard">The shard.</param>
+    /// <param name="version">Not below <see cref="KnownFrom"/>.</param>
+    public VersionNumber? HasSlotsFrom(ShardId shard, VersionNumber version) => MapAt(version).Rows.Any(r => r.Shard == shard) ? version
+        : FirstOf(Landings.Where(m => m.To == shard && m.Landed > version));
+
+    /// <summary>The shards that have slots at the end of one of some versions, in order.</summary>
+    /// <param name="from">The first version, not below <see cref="KnownFrom"/>.</param>
+    /// <param name="to">The last.</param>
+    public IReadOnlyList<ShardId> OwnersIn(VersionNumber from, VersionNumber to) => [.. MapAt(from).Rows.Select(r => r.Shard)
+        .Concat(Landings.Where(m => m.Landed > from && m.Landed <= to).Select(m => m.To)).Distinct().OrderBy(s => s.Number)];
+
+    private static VersionNumber? FirstOf(IEnumerable<PastMove> moves) =>
+        moves.Min(m => (long?)m.Landed.Number) is { } landed ? new(landed) : null;
 
     /// <summary>Plans a move. All of its slots have to have the same owner, and none may be part of an unfinished move.</summary>
     /// <param name="slots">What is to move.</param>

@@ -43,9 +43,9 @@ public static class PastInstant
     internal static bool HasExpired(long expiresAtMs, long timeMs, PastMutation mutation) =>
         expiresAtMs <= timeMs && mutation != PastMutation.ExpiredIsShown;
 
-    /// <summary>Whether a version can be read, as a whole or by keys: before, keys were at other shards, too.</summary>
+    /// <summary>Whether a version can be read: before, keys may have been at other shards.</summary>
     /// <param name="version">The version.</param>
-    /// <param name="settled">From it on each slot is where the map says; or it is known where each was.</param>
+    /// <param name="settled">From it on it is known which shard had which slot.</param>
     public static bool IsSettled(VersionNumber version, VersionNumber settled) => IsSettled(version, settled, PastMutation.None);
 
     internal static bool IsSettled(VersionNumber version, VersionNumber settled, PastMutation mutation) =>

@@ -5,6 +5,7 @@ using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
+using Slogger.Redis.Slots;
 using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Past;
@@ -38,7 +39,7 @@ internal static class PastAnswer
         LogHistoryChangedException => "the history has just changed, by a recovery or since it was trimmed: try again",
         OperationCanceledException or ObjectDisposedException => "the shard is about to end",
         PastException or MetadataException or RedisException or LogException or IOException or UnauthorizedAccessException
-            or ArgumentOutOfRangeException => failure.Message,
+            or ArgumentOutOfRangeException or SlotEffectException => failure.Message,
         _ => null,
     };
 

@@ -87,7 +87,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         yield return ("past_from_unix_ms", reach is null ? 0 : TimeUsOf(shown) / 1000);
         yield return ("retention_s", (long)options.Retention.TotalSeconds);
         yield return ("retention_short", Promised is { } promised && reach?.From > promised && reach is { IsWhole: false } ? 1 : 0);
-        VersionNumber detail = reach is { } detailed ? VersionNumber.Max(detailed.Detail, Settled) : VersionNumber.Zero;
+        VersionNumber detail = reach is { } detailed ? VersionNumber.Max(detailed.Detail, KnownFrom) : VersionNumber.Zero;
         yield return ("past_detail_from_version", detail.Number);
         yield return ("past_detail_from_unix_ms", reach is null ? 0 : TimeUsOf(detail) / 1000);
         if (options.RetentionDetail == TimeSpan.Zero) { yield break; }
@@ -161,7 +161,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <exception cref="PastException">It is not kept so.</exception>
     public Boundary HoldDetail(VersionNumber version)
     {
-        RequireSettled(version);
+        RequireKnown(version);
         PastPoint? found = InDetail(version);
         if (found is { } point && point.End.Offset >= log.Windows.EndOffset)
         {
@@ -194,13 +194,10 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         {
             first = new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
         }
-        if (first.Version >= Settled) { return first; }
-        foreach (Boundary settled in log.BoundariesFrom(Settled)) { return settled; }
-        throw NotKept("nothing is kept yet since slots have moved");
+        if (first.Version >= KnownFrom) { return first; }
+        foreach (Boundary known in log.BoundariesFrom(KnownFrom)) { return known; }
+        throw NotKept("nothing is kept yet since it is known which shard has had a key");
     }
-
-    // Before, keys were at other shards, too.
-    private VersionNumber Settled => Owners.Table?.Settled ?? VersionNumber.Zero;
 
     private VersionNumber KnownFrom => Owners.Table?.KnownFrom ?? VersionNumber.Zero;
 
@@ -213,18 +210,27 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             + $"shard had a key then is not recorded. The past goes back to version {KnownFrom}, of {TimeOf(KnownFrom)}"));
     }
 
-    /// <summary>Sees to it that this shard has all that it had at the end of a version, and no more: no slots have moved since.</summary>
-    /// <exception cref="PastException">They have; the text says since when.</exception>
-    public void RequireSettled(VersionNumber version)
+    /// <summary>Sees to it that no slots have moved since a version: what differs from it at this shard, clients have changed.</summary>
+    /// <param name="version">The version.</param>
+    /// <param name="remedy">What to do if they have.</param>
+    /// <exception cref="PastException">They have; the text says so.</exception>
+    public void RequireUnmoved(VersionNumber version, string remedy)
     {
-        if (Owners.Table is { Moves.Length: > 0 })
-        {
-            throw new PastException("slots move in this cluster: till they have moved (slogger move --list) only values of keys that are "
-                + "named are shown");
-        }
-        if (PastInstant.IsSettled(version, Settled)) { return; }
-        throw NotKept(string.Create(CultureInfo.InvariantCulture, $"version {version} is not kept as a whole: slots have moved since. "
-            + $"Values of keys that are named are shown; all else goes back to version {Settled}, of {TimeOf(Settled)}"));
+        if (Owners.OwnAt(version) is null) { return; }
+        throw new PastException(Owners.Table is { Moves.IsEmpty: false } ? $"slots move in this cluster (slogger move --list): {remedy}"
+            : $"slots have moved since version {version}: {remedy}");
+    }
+
+    /// <summary>Where the commands of a version end that this shard did for clients on a key.</summary>
+    /// <param name="version">The version: a committed one, in which it had the key.</param>
+    /// <param name="isLast">Whether it had it no longer: what it has not closed by itself is in a later one here.</param>
+    /// <exception cref="PastException">It is not kept so.</exception>
+    public Boundary HoldLast(VersionNumber version, bool isLast)
+    {
+        Boundary end = HoldDetail(version);
+        if (!isLast || end.Version == version) { return end; }
+        Boundary? next = log.BoundariesFrom(version).Select(b => (Boundary?)b).FirstOrDefault();
+        return next is { } later && later.Version <= Committed().Version ? later with { Version = version } : end;
     }
 
     private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero || Grid() is not { } grid ? null

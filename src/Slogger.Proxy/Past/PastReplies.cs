@@ -1,4 +1,6 @@
 // The replies to what is asked about the past, as they stand on the wire. See docs/reference/dpr-commands.md.
+using System.Text;
+using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -17,11 +19,12 @@ internal static class PastReplies
     /// <param name="versions">The end of the version of each command.</param>
     /// <param name="hidden">Keys that the client may not read: of a command that names one the name alone is told.</param>
     /// <param name="timeUs">When a version ended, in microseconds since the Unix epoch.</param>
+    /// <param name="earlier">The version up to which another shard has done what was done before; zero: none has.</param>
     public static byte[] History(VersionNumber from, VersionNumber to, KeyHistory found, IReadOnlyList<Boundary> versions,
-        IReadOnlySet<StoreKey> hidden, Func<Boundary, long> timeUs)
+        IReadOnlySet<StoreKey> hidden, Func<Boundary, long> timeUs, VersionNumber earlier)
     {
         var bytes = new List<byte>();
-        RespText.AppendHeader(bytes, '*', 4);
+        RespText.AppendHeader(bytes, '*', 5);
         RespText.AppendHeader(bytes, ':', from.Number);
         RespText.AppendHeader(bytes, ':', to.Number);
         RespText.AppendHeader(bytes, ':', found.LeftOut);
@@ -34,6 +37,23 @@ internal static class PastReplies
             RespText.AppendHeader(bytes, ':', version.WorldLine.Number);
             RespText.AppendHeader(bytes, ':', command.Place);
             AppendBulks(bytes, command.Others.Any(hidden.Contains) ? [command.Arguments[0]] : command.Arguments);
+        }
+        RespText.AppendHeader(bytes, ':', earlier.Number);
+        return [.. bytes];
+    }
+
+    /// <summary>The shards that had slots.</summary>
+    /// <param name="owners">Each with its address: null if it has left, empty of this one.</param>
+    public static byte[] Owners(IReadOnlyList<(ShardId Shard, string? Address)> owners)
+    {
+        var bytes = new List<byte>();
+        RespText.AppendHeader(bytes, '*', owners.Count);
+        foreach ((ShardId shard, string? address) in owners)
+        {
+            RespText.AppendHeader(bytes, '*', 2);
+            RespText.AppendHeader(bytes, ':', shard.Number);
+            if (address is null) { bytes.AddRange("$-1\r\n"u8); }
+            else { RespText.AppendBulk(bytes, Encoding.ASCII.GetBytes(address)); }
         }
         return [.. bytes];
     }

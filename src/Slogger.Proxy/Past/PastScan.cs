@@ -28,13 +28,14 @@ internal sealed class PastScan(VersionLog log, KeyIndexes? keys, Action<long> ho
     /// <param name="rights">Who may read what.</param>
     /// <param name="from">The first end.</param>
     /// <param name="to">The second, at or above it, and committed.</param>
+    /// <param name="earlier">The version up to which another shard has done what was done before; zero: none has.</param>
     /// <param name="timeUs">When a version ended, in microseconds since the Unix epoch.</param>
     /// <param name="stop">Gives up.</param>
     /// <returns>The reply.</returns>
     /// <exception cref="LogHistoryChangedException">What was read is void now, or trimmed.</exception>
     /// <exception cref="PastException">It cannot be read; the text says why.</exception>
-    public async Task<byte[]> HistoryAsync(PastHistory asked, ReadRights rights, Boundary from, Boundary to, Func<Boundary, long> timeUs,
-        CancellationToken stop)
+    public async Task<byte[]> HistoryAsync(PastHistory asked, ReadRights rights, Boundary from, Boundary to, VersionNumber earlier,
+        Func<Boundary, long> timeUs, CancellationToken stop)
     {
         if (await rights.RefusalAsync(asked.User, ReadRights.OfValue(asked.Key), stop).ConfigureAwait(false) is { } why)
         {
@@ -54,7 +55,7 @@ internal sealed class PastScan(VersionLog log, KeyIndexes? keys, Action<long> ho
         history.Read(to.Offset, []);
         StoreKey[] others = [.. found.Commands.SelectMany(c => c.Others).Distinct()];
         IReadOnlySet<StoreKey> hidden = await rights.UnreadableAsync(asked.User, others, stop).ConfigureAwait(false);
-        return PastReplies.History(from.Version, to.Version, found, versions, hidden, timeUs);
+        return PastReplies.History(from.Version, to.Version, found, versions, hidden, timeUs, earlier);
     }
 
     /// <summary>Which keys were named between two versions' ends: as many as are wanted, of whole versions.</summary>
@@ -62,11 +63,14 @@ internal sealed class PastScan(VersionLog log, KeyIndexes? keys, Action<long> ho
     /// <param name="rights">Who may read what.</param>
     /// <param name="from">The first end.</param>
     /// <param name="to">The second, at or above it, and committed.</param>
+    /// <param name="isOwn">Whether this shard had a key at the end of a version: what was done behind that, clients have done. Null: it had
+    /// all.</param>
     /// <param name="stop">Gives up.</param>
     /// <returns>The reply.</returns>
     /// <exception cref="LogHistoryChangedException">What was read is void now, or trimmed.</exception>
     /// <exception cref="PastException">It cannot be read, or told; the text says why.</exception>
-    public async Task<byte[]> ChangedAsync(PastChanges asked, ReadRights rights, Boundary from, Boundary to, CancellationToken stop)
+    public async Task<byte[]> ChangedAsync(PastChanges asked, ReadRights rights, Boundary from, Boundary to,
+        Func<StoreKey, VersionNumber, bool>? isOwn, CancellationToken stop)
     {
         if (await rights.RefusalAsync(asked.User, ReadRights.OfNames, stop).ConfigureAwait(false) is { } why)
         {
@@ -75,9 +79,9 @@ internal sealed class PastScan(VersionLog log, KeyIndexes? keys, Action<long> ho
         var found = new NamedKeys(asked.Database, from.Version, asked.Count, NamedMax);
         // Between the end that was found and the one that was asked for there is nothing.
         var told = new VersionNumber(asked.To);
-        foreach ((EffectReader command, Boundary version) in Read(from, to, stop))
+        foreach ((EffectReader command, VersionNumber behind, VersionNumber version) in Commands(from, to, stop))
         {
-            if (found.Note(command, version.Version) is not { } enough) { continue; }
+            if (found.Note(command, version, isOwn is null ? null : key => isOwn(key, behind)) is not { } enough) { continue; }
             told = enough;
             break;
         }
@@ -152,20 +156,25 @@ internal sealed class PastScan(VersionLog log, KeyIndexes? keys, Action<long> ho
         }
     }
 
-    // In order, each with the end of its version; always the same reader, until the next one is asked for.
-    private IEnumerable<(EffectReader Command, Boundary Version)> Read(Boundary from, Boundary to, CancellationToken stop)
+    /// <summary>The commands between two ends of versions that may change data, in order: each with its version, and the last one before it
+    /// that was closed by itself. It is always the same reader.</summary>
+    /// <exception cref="LogHistoryChangedException">What was read is void now, or trimmed.</exception>
+    /// <exception cref="PastException">It cannot be read; the text says why.</exception>
+    public IEnumerable<(EffectReader Command, VersionNumber Behind, VersionNumber In)> Commands(Boundary from, Boundary to,
+        CancellationToken stop)
     {
         using IEnumerator<EffectReader> effects = Effects(from.Offset, to.Offset, from.Database, stop).GetEnumerator();
         bool isThere = effects.MoveNext();
         // Not before the history that is read is fixed.
         using IEnumerator<Boundary> ends = log.BoundariesFrom(from.Version.Next).GetEnumerator();
+        VersionNumber behind = from.Version;
         bool isKnown = ends.MoveNext();
         for (; isThere; isThere = effects.MoveNext())
         {
             EffectReader reader = effects.Current;
-            while (isKnown && ends.Current.Offset < reader.End) { isKnown = ends.MoveNext(); }
+            for (; isKnown && ends.Current.Offset < reader.End; isKnown = ends.MoveNext()) { behind = ends.Current.Version; }
             if (!isKnown) { throw new LogHistoryChangedException("The log ends before the version."); }
-            yield return (reader, ends.Current);
+            yield return (reader, behind, ends.Current.Version);
         }
     }
 }

@@ -7,6 +7,8 @@
 using System.Globalization;
 using System.Runtime.CompilerServices;
 using System.Text;
+using Slogger.Core.Identities;
+using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
@@ -186,12 +188,42 @@ internal sealed class ShardPast : IPastReads
     }
 
     /// <inheritdoc />
-    public Task<byte[]> HistoryAsync(PastHistory asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
-        _scan.HistoryAsync(asked, rights, from, to, end => _instants.TimeUsOf(end.Version), _ending.Token));
+    public Task<byte[]> OwnersAsync(long from, long to) => PastAnswer.OfAsync(async () =>
+    {
+        VersionNumber last = await _instants.CommittedAsync(new(InstantBy.Version, to), _ending.Token).ConfigureAwait(false);
+        _instants.RequireKnown(new(from));
+        return PastReplies.Owners(await _instants.Owners.InAsync(new(from), last, _ending.Token).ConfigureAwait(false));
+    });
 
     /// <inheritdoc />
-    public Task<byte[]> ChangedAsync(PastChanges asked) => ScanAsync(asked.From, asked.To, (rights, from, to) =>
-        _scan.ChangedAsync(asked, rights, from, to, _ending.Token));
+    public Task<byte[]> HistoryAsync(PastHistory asked) => InTurnAsync(asked.To, async last =>
+    {
+        // Whoever had the key behind the version before has done what is in this one.
+        if (_instants.Owners.Elsewhere(asked.Key, last.Previous) is { } elsewhere) { return PastAnswer.Error(elsewhere); }
+        ReadRights rights = await RightsAsync().ConfigureAwait(false);
+        PastMove? brought = _instants.Owners.BroughtBefore(asked.Key, last);
+        Boundary beginning = _instants.Beginning();
+        bool isWhole = brought is null || asked.From >= brought.Landed.Number
+            || (asked.From is null && beginning.Version >= brought.Landed);
+        Boundary first = isWhole ? FirstOf(asked.From, beginning) : _instants.HoldDetail(brought!.Landed);
+        Boundary end = _instants.HoldLast(last, _instants.Owners.Elsewhere(asked.Key, last) is not null);
+        RequireWhole(first, end);
+        return await _scan.HistoryAsync(asked, rights, first, end, isWhole ? VersionNumber.Zero : brought!.Landed,
+            b => _instants.TimeUsOf(b.Version), _ending.Token).ConfigureAwait(false);
+    });
+
+    /// <inheritdoc />
+    public Task<byte[]> ChangedAsync(PastChanges asked) => InTurnAsync(asked.To, async last =>
+    {
+        ReadRights rights = await RightsAsync().ConfigureAwait(false);
+        _instants.RequireKnown(new(asked.From));
+        // What it did before it had slots was not for clients.
+        if (_instants.Owners.HadAnyFrom(new(asked.From)) is not { } from || from > last) { return PastReplies.Changed(new(asked.To), []); }
+        Boundary end = _instants.HoldDetail(last), first = FirstOf(from.Number, _instants.Beginning());
+        RequireWhole(first, end);
+        return await _scan.ChangedAsync(asked, rights, first, end, _instants.Owners.OwnFrom(first.Version), _ending.Token)
+            .ConfigureAwait(false);
+    });
 
     /// <inheritdoc />
     public Task<byte[]> LostAsync(PastLost asked) => PastAnswer.OfAsync(async () =>
@@ -228,8 +260,10 @@ internal sealed class ShardPast : IPastReads
     /// <param name="to">The second.</param>
     /// <param name="stop">Gives up.</param>
     /// <param name="isOfAll">Whether all has to be in keys: functions that changed are in none.</param>
+    /// <param name="isWanted">Whether a key is, of what was done behind a version; null: all are.</param>
     /// <exception cref="PastException">They cannot be told; the text says why.</exception>
-    public IReadOnlySet<StoreKey> TouchedKeys(Boundary from, Boundary to, CancellationToken stop, bool isOfAll = false)
+    public IReadOnlySet<StoreKey> TouchedKeys(Boundary from, Boundary to, CancellationToken stop, bool isOfAll = false,
+        Func<StoreKey, VersionNumber, bool>? isWanted = null)
     {
         if (_log.HasGap(from.Offset, to.Offset))
         {
@@ -237,13 +271,13 @@ internal sealed class ShardPast : IPastReads
         }
         var keys = new HashSet<StoreKey>();
         bool wasEmptied = false;
-        foreach (EffectReader command in _scan.Effects(from.Offset, to.Offset, from.Database, stop))
+        foreach ((EffectReader command, VersionNumber behind, _) in _scan.Commands(from, to, stop))
         {
             if (isOfAll && command.Reach == EffectReach.Library)
             {
                 throw new PastException($"functions were changed after version {from.Version}, and they are in no key");
             }
-            if (command.Reach != EffectReach.Anything) { AddKeys(command, keys); }
+            if (command.Reach != EffectReach.Anything) { AddKeys(command, behind); }
             else if (command.Effect.Is(0, "FLUSHALL"u8) || command.Effect.Is(0, "FLUSHDB"u8)) { wasEmptied = true; }
             else
             {
@@ -261,13 +295,49 @@ internal sealed class ShardPast : IPastReads
             while (entries.ReadEntry() is { } entry)
             {
                 stop.ThrowIfCancellationRequested();
-                Add(new StoreKey(entry.Database, entry.Key), keys);
+                Add(new StoreKey(entry.Database, entry.Key), from.Version);
             }
         }
         int database = RdbFile.Inspect(rdb).StreamDatabase ?? 0;
-        foreach (EffectReader command in _scan.Effects(checkpoint.Offset, from.Offset, database, stop)) { AddKeys(command, keys); }
+        foreach (EffectReader command in _scan.Effects(checkpoint.Offset, from.Offset, database, stop)) { AddKeys(command, from.Version); }
         return keys;
+
+        void AddKeys(EffectReader command, VersionNumber behind)
+        {
+            foreach (EffectKey named in command.Keys)
+            {
+                Add(new StoreKey(named.Database, command.Effect[named.Argument].ToArray()), behind);
+            }
+        }
+
+        void Add(in StoreKey key, VersionNumber behind)
+        {
+            if (isWanted is null || isWanted(key, behind)) { keys.Add(key); }
+            if (keys.Count > TouchedMax) { throw new PastException($"more than {TouchedMax} keys may differ"); }
+        }
     }
+
+    /// <summary>Which keys clients may have changed at this shard between two ends of versions, while it had them; of those that a shard
+    /// has now.</summary>
+    /// <param name="owner">That shard.</param>
+    /// <param name="since">The first end, or one before this shard had slots.</param>
+    /// <param name="to">The second.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
+    public IReadOnlySet<StoreKey> TouchedFor(ShardId owner, VersionNumber since, Boundary to, CancellationToken stop)
+    {
+        PastOwners owners = _instants.Owners;
+        if (owners.HadAnyFrom(since) is not { } from || from > to.Version) { return new HashSet<StoreKey>(); }
+        Boundary first = _instants.HoldDetail(from);
+        Func<StoreKey, VersionNumber, bool>? isOwn = owners.OwnFrom(first.Version);
+        return TouchedKeys(first, to, stop, isWanted: isOwn is null ? null
+            : (key, behind) => isOwn(key, behind) && owners.Has(owner, key));
+    }
+
+    /// <summary>The same up to what is committed.</summary>
+    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
+    public IReadOnlySet<StoreKey> TouchedFor(ShardId owner, VersionNumber since, CancellationToken stop) =>
+        TouchedFor(owner, since, _instants.HoldDetail(_instants.Committed().Version), stop);
 
     /// <summary>Takes keys out as they were at the end of a version.</summary>
     /// <exception cref="PastException">That is not possible; the text says why.</exception>
@@ -310,17 +380,6 @@ internal sealed class ShardPast : IPastReads
                 yield return dumped;
             }
         }
-    }
-
-    private static void AddKeys(EffectReader command, HashSet<StoreKey> keys)
-    {
-        foreach (EffectKey named in command.Keys) { Add(new StoreKey(named.Database, command.Effect[named.Argument].ToArray()), keys); }
-    }
-
-    private static void Add(in StoreKey key, HashSet<StoreKey> keys)
-    {
-        keys.Add(key);
-        if (keys.Count > TouchedMax) { throw new PastException($"more than {TouchedMax} keys may differ"); }
     }
 
     /// <summary>Ends what has not been used for a while; at the first call, what a process before has left behind. That is not waited for.
@@ -373,30 +432,34 @@ internal sealed class ShardPast : IPastReads
 
     // ---- What is read ----
 
-    // Behind one version's end, up to another's.
-    private Task<byte[]> ScanAsync(long? from, long? to, Func<ReadRights, Boundary, Boundary, Task<byte[]>> scan) =>
-        PastAnswer.OfAsync(async () =>
+    // Of what was done up to a version; null: now.
+    private Task<byte[]> InTurnAsync(long? to, Func<VersionNumber, Task<byte[]>> answer) => PastAnswer.OfAsync(async () =>
     {
         Instant until = to is { } version ? new(InstantBy.Version, version) : new(InstantBy.Ago, 0);
         VersionNumber last = await _instants.CommittedAsync(until, _ending.Token).ConfigureAwait(false);
+        _instants.RequireKnown(last);
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {
-            ReadRights rights = await RightsAsync().ConfigureAwait(false);
-            Boundary first = _instants.Beginning(), end = _instants.HoldDetail(last);
-            if (from is { } behind && behind != first.Version.Number) { first = _instants.HoldDetail(new(behind)); }
-            if (first.Version > end.Version) { throw new PastException($"version {first.Version} is behind version {end.Version}"); }
-            if (_log.HasGap(first.Offset, end.Offset))
-            {
-                throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
-            }
-            return await scan(rights, first, end).ConfigureAwait(false);
+            return await answer(last).ConfigureAwait(false);
         }
         finally
         {
             _turn.Release();
         }
     });
+
+    private Boundary FirstOf(long? behind, Boundary beginning) =>
+        behind is { } version && version != beginning.Version.Number ? _instants.HoldDetail(new(version)) : beginning;
+
+    private void RequireWhole(Boundary first, Boundary end)
+    {
+        if (first.Version > end.Version) { throw new PastException($"version {first.Version} is behind version {end.Version}"); }
+        if (_log.HasGap(first.Offset, end.Offset))
+        {
+            throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
+        }
+    }
 
     private async Task<ReadRights> RightsAsync()
     {

@@ -4,6 +4,8 @@
 //
 // There is one at a time, so that the machine needs memory for one more copy of the data. It does something only when it is asked, for some
 // seconds at most; after a minute of silence it ends.
+//
+// It has the keys of the slots that the shard had at the version at which it stands, whatever else was in its store while slots moved.
 using System.Buffers.Text;
 using System.Security.Cryptography;
 using System.Text;
@@ -52,6 +54,8 @@ internal sealed class ShardRoll : IPastRoll
     /// <summary>The offset from which it needs the log; <see cref="long.MaxValue"/>: there is none.</summary>
     public long HeldFrom => _rolling?.Store.Offset ?? long.MaxValue;
 
+    private PastOwners Owners => _instants.Owners;
+
     private bool IsSilent => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= SilentMax.TotalMilliseconds;
 
     /// <inheritdoc />
@@ -62,15 +66,19 @@ internal sealed class ShardRoll : IPastRoll
         (IReadOnlyList<string> rules, string? why) = await RulesAsync(user, ReadRights.OfAllData).ConfigureAwait(false);
         if (why is not null) { return PastAnswer.Error(why); }
         VersionNumber last = await _instants.CommittedAsync(new(InstantBy.Version, to), _ending.Token).ConfigureAwait(false);
-        Boundary end = _instants.HoldDetail(last), first = _instants.HoldDetail(new(from));
-        Checkpoint checkpoint = _instants.Hold(first.Version).Base;
+        await Owners.AwaitCertainAsync(last, _ending.Token).ConfigureAwait(false);
+        _instants.RequireKnown(new(from));
+        // What it had before it had slots is no matter.
+        VersionNumber begin = Owners.HadAnyFrom(new(from)) is { } had && had <= last ? had
+            : throw new PastException($"this shard had no slots from version {from} to version {last}", PastProblem.NotKept);
+        Boundary end = _instants.HoldDetail(last), first = _instants.HoldDetail(begin);
         if (first.Version > end.Version) { throw new PastException($"version {first.Version} is behind version {end.Version}"); }
         if (_log.HasGap(first.Offset, end.Offset))
         {
             throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
         }
-        RollingSources sources = new(_checkpoints.PathOf(checkpoint), checkpoint.Offset, new LogHistory(_log), end.Offset);
-        _rolling = await BeginAsync(server, sources, end, rules).ConfigureAwait(false);
+        if (!Owners.HadAny(last)) { end = end with { Version = last }; }
+        _rolling = await BeginAsync(server, SourcesOf(first, end, new(from)), end, rules).ConfigureAwait(false) with { OwnOf = new(from) };
         Touch();
         return RespText.Bulk(Encoding.ASCII.GetBytes(_rolling.Name));
     });
@@ -90,10 +98,14 @@ internal sealed class ShardRoll : IPastRoll
             // What is being loaded for somebody else is not thrown away.
             if (_rolling is { Of: not null, StandsAt: not null }) { await CloseAsync().ConfigureAwait(false); }
             await FreeAsync().ConfigureAwait(false);
-            _instants.RequireSettled(version);
+            await Owners.AwaitCertainAsync(version, _ending.Token).ConfigureAwait(false);
+            if (!Owners.HadAny(version))
+            {
+                throw new PastException($"this shard had no slots at version {version}: ask the others", PastProblem.NotKept);
+            }
             PastPoint point = _instants.HoldExactly(version);
             RollingSources sources = new(_checkpoints.PathOf(point.Base), point.Base.Offset, point.OpenHistory(_log, _checkpoints),
-                point.Target);
+                point.Target, Owners.OwnAt(version));
             // Its name is told to nobody.
             rolling = await BeginAsync(server, sources, point.End, rules).ConfigureAwait(false) with { Of = version };
             _rolling = rolling;
@@ -129,7 +141,7 @@ internal sealed class ShardRoll : IPastRoll
     /// <inheritdoc />
     public Task<byte[]> ToAsync(string name, long version) => OfAsync(name, async rolling =>
     {
-        if (EndAtOrAbove(new(version), rolling.End) is not { } end)
+        if (EndAtOrAbove(new(version), rolling) is not { } end)
         {
             return PastAnswer.Error($"ERR SLOGGER version {version} is behind the last that was asked for, which is {rolling.End.Version}");
         }
@@ -139,7 +151,7 @@ internal sealed class ShardRoll : IPastRoll
         }
         (rolling.Aim, rolling.StandsAt) = (end.Version, null);
         long endUs = _instants.TimeUsOf(end.Version);
-        bool isThere = await rolling.Store.BringAsync(end.Offset, endUs / 1000, BringMax, _ending.Token).ConfigureAwait(false);
+        bool isThere = await BringAsync(rolling, end).ConfigureAwait(false);
         if (isThere) { rolling.StandsAt = end.Version; }
         long all = rolling.Store.BytesTo(end.Offset);
         return RespText.Integers(isThere ? 1 : 0, end.Version.Number, endUs, isThere ? NextOf(rolling) : 0,
@@ -148,9 +160,10 @@ internal sealed class ShardRoll : IPastRoll
 
     /// <inheritdoc />
     public Task<byte[]> EvalAsync(string name, int database, int protocol, byte[] script, IReadOnlyList<byte[]> arguments) =>
-        OfAsync(name, async rolling => rolling.StandsAt is null
+        OfAsync(name, async rolling => rolling.StandsAt is not { } version
             ? PastAnswer.Error($"ERR SLOGGER it stands nowhere yet: bring it to a version ({RollCommand.Name} TO)")
-            : await rolling.Store.RunAsync(database, protocol, rolling.Rules,
+            // Of a shard without slots nothing is asked.
+            : !Owners.HadAny(version) ? [.. "$-1\r\n"u8] : await rolling.Store.RunAsync(database, protocol, rolling.Rules,
                 ["EVAL_RO"u8.ToArray(), script, "0"u8.ToArray(), .. arguments], _ending.Token).ConfigureAwait(false));
 
     /// <inheritdoc />
@@ -283,7 +296,7 @@ internal sealed class ShardRoll : IPastRoll
             // Clients come first.
             server.LowerPriority();
             RollingStore store = await RollingStore.OpenAsync(server.Endpoint, sources, _ending.Token).ConfigureAwait(false);
-            return new(Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16)), server, sources, store, end, rules);
+            return new(Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16)), server, store, end, rules) { Sources = sources };
         }
         catch
         {
@@ -293,17 +306,65 @@ internal sealed class ShardRoll : IPastRoll
         }
     }
 
-    // The first end of a version, at or above one, that was closed by itself; null: it is behind the last.
-    private Boundary? EndAtOrAbove(VersionNumber version, Boundary last)
+    // From the checkpoint below the first end, with the keys that this shard had at a version.
+    private RollingSources SourcesOf(Boundary first, Boundary end, VersionNumber own)
     {
+        Checkpoint checkpoint = _instants.Hold(first.Version).Base;
+        return new(_checkpoints.PathOf(checkpoint), checkpoint.Offset, new LogHistory(_log), end.Offset, Owners.OwnAt(own));
+    }
+
+    // Through the versions in which this shard got slots, or lost some. Where it gets some it begins anew: what it has of them came before,
+    // and was not its own yet.
+    private async Task<bool> BringAsync(Rolling rolling, Boundary end)
+    {
+        while (Owners.NextLanding(rolling.OwnOf) is { } landing && landing <= end.Version)
+        {
+            Boundary there = _log.BoundaryAtOrBelow(landing) is { } exact && exact.Version == landing ? exact
+                : _log.BoundariesFrom(landing).Append(end).First();
+            if (!await BringToAsync(there).ConfigureAwait(false)) { return false; }
+            if (Owners.GetsSome(landing))
+            {
+                RollingSources sources = SourcesOf(_instants.HoldDetail(landing), rolling.End, landing);
+                (rolling.Sources.History as IDisposable)?.Dispose();
+                rolling.Sources = sources;
+                await rolling.Store.BeginAnewAsync(sources, _ending.Token).ConfigureAwait(false);
+            }
+            else if (Owners.OwnAt(landing) is { } own) { await rolling.Store.LeaveOutAsync(own, _ending.Token).ConfigureAwait(false); }
+            rolling.OwnOf = landing;
+        }
+        return await BringToAsync(end).ConfigureAwait(false);
+
+        Task<bool> BringToAsync(Boundary to) =>
+            rolling.Store.BringAsync(to.Offset, _instants.TimeUsOf(to.Version) / 1000, BringMax, _ending.Token);
+    }
+
+    // The first end of a version, at or above one, that was closed by itself; null: it is behind the last.
+    private Boundary? EndAtOrAbove(VersionNumber version, Rolling rolling)
+    {
+        Boundary last = rolling.End;
         if (version >= last.Version) { return version == last.Version ? last : null; }
+        // Of nothing each version has the same.
+        if (!Owners.HadAny(version))
+        {
+            return last with
+            {
+                Version = version, Offset = Math.Max(_log.BoundaryAtOrBelow(version)?.Offset ?? 0, rolling.Store.Offset),
+            };
+        }
         // Each of a run of empty versions is.
         if (_log.BoundaryAtOrBelow(version) is { } exact && exact.Version == version) { return exact; }
         return _log.BoundariesFrom(version).TakeWhile(end => end.Version < last.Version).Append(last).First();
     }
 
-    // The first version behind it at whose end something may differ from here, by a command or an expiry; 0: there is none.
+    // The first version behind it at whose end something may differ from here, by a command, an expiry or a move; 0: there is none.
     private long NextOf(Rolling rolling)
+    {
+        long next = NextChangeOf(rolling);
+        return Owners.NextLanding(rolling.Aim) is { } landing && landing <= rolling.End.Version && (next == 0 || landing.Number < next)
+            ? landing.Number : next;
+    }
+
+    private long NextChangeOf(Rolling rolling)
     {
         long? offset = rolling.Store.FindNext(_ending.Token), expiryMs = rolling.Store.NextExpiryMs;
         if (offset is null && expiryMs is null) { return 0; }
@@ -354,9 +415,13 @@ internal sealed class ShardRoll : IPastRoll
         await using (server) { await ScratchServer.EndAsync(server, _server!).ConfigureAwait(false); }
     }
 
-    private sealed record Rolling(string Name, RedisSupervisor Server, RollingSources Sources, RollingStore Store, Boundary End,
-        IReadOnlyList<string> Rules)
+    private sealed record Rolling(string Name, RedisSupervisor Server, RollingStore Store, Boundary End, IReadOnlyList<string> Rules)
     {
+        public required RollingSources Sources { get; set; }
+
+        /// <summary>The version of which the slots are whose keys it has.</summary>
+        public VersionNumber OwnOf { get; set; }
+
         // That this server has handed out: another one keeps its keys in another order.
         private readonly HashSet<ulong> _cursors = [];
 

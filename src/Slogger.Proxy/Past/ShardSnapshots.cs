@@ -1,6 +1,8 @@
 // Snapshots of a shard: its data at the end of any version that is kept, as an RDB file. A redis-server beside the shard's own loads the
 // checkpoint below it and the log up to it, and saves; the live store is asked for nothing but who may.
 //
+// It has the keys of the slots that the shard had then: what else was in its store, while slots moved, is left out of the file.
+//
 // One that rests on another has what differs between the two instants only (SnapshotDelta).
 //
 // One is made after the other, so that the machine needs memory for one more copy of the data. A file stays until its reader is done, or
@@ -16,6 +18,7 @@ using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Past;
+using Slogger.Redis.Slots;
 using Slogger.Redis.Supervision;
 using Slogger.Replication.Following;
 using RestoreOptions = Slogger.Redis.Feeding.RestoreOptions;
@@ -80,11 +83,15 @@ internal sealed class ShardSnapshots : IPastSnapshots
             }
         }
         PastPoint point = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
-        _instants.RequireSettled(point.End.Version);
+        await _instants.Owners.AwaitCertainAsync(point.End.Version, _ending.Token).ConfigureAwait(false);
         PastPoint? other = null, lowest = null;
         if (rests is (var version, var behind))
         {
             await _instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
+            foreach (VersionNumber end in (VersionNumber[])[point.End.Version, new(version), new(behind)])
+            {
+                _instants.RequireUnmoved(end, "a snapshot can rest on no other across that: take one of all keys (without --from)");
+            }
             // Each command between the two is wanted.
             foreach (VersionNumber end in (VersionNumber[])[new(version), point.End.Version]) { _instants.HoldDetail(end); }
             other = _instants.Hold(new(version));
@@ -280,7 +287,13 @@ internal sealed class ShardSnapshots : IPastSnapshots
             throw new PastException(wrong.Message);
         }
         Directory.CreateDirectory(_files);
-        File.Move(Path.Combine(_server!.Directory, RedisSupervisor.DumpName), job.Path, overwrite: true);
+        string dump = Path.Combine(_server!.Directory, RedisSupervisor.DumpName);
+        if (_instants.Owners.OwnAt(now.End.Version) is { } isOwn)
+        {
+            job.Keys = RdbMerge.Write(job.Path, dump, key => isOwn(new(0, key)));
+            File.Delete(dump);
+        }
+        else { File.Move(dump, job.Path, overwrite: true); }
         job.FileBytes = new FileInfo(job.Path).Length;
         job.Touch();
         job.IsReady = true;

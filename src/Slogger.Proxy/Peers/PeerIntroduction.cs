@@ -22,6 +22,9 @@ internal enum PeerKind
 
     /// <summary>Published messages (PeerMessages).</summary>
     Messages,
+
+    /// <summary>What was there before slots moved (PastPeers).</summary>
+    Past,
 }
 
 /// <summary>One proxy to another.</summary>
@@ -35,7 +38,7 @@ internal sealed record PeerIntroduction(PeerKind Kind, ShardId? To, ShardId From
     public const string Protocol = "2";
 
     private const string Whichever = "*";
-    private static readonly string[] s_kinds = ["cuts", "keys", "messages"];
+    private static readonly string[] s_kinds = ["cuts", "keys", "messages", "past"];
 
     /// <summary>The request.</summary>
     public byte[] Request(PeerSecret secret)

@@ -2,6 +2,7 @@
 using System.Net.Sockets;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Moves;
+using Slogger.Proxy.Past;
 using Slogger.Proxy.Peers;
 
 namespace Slogger.Proxy.Shards;
@@ -31,6 +32,10 @@ internal sealed class PeerConnections(VersionedShard shard, ILogger report)
         {
             refusal = $"ERR SLOGGER DPR.PEER: the keys of {shard.StoreName}, the store of shard {shard.Seat.Shard}, do not move";
         }
+        else if (introduction.Kind == PeerKind.Past && shard.Past is not ShardPast)
+        {
+            refusal = $"ERR SLOGGER DPR.PEER: shard {shard.Seat.Shard} shows no past";
+        }
         else if (Volatile.Read(ref _count) >= PeersMin + (PeersOfShardMax * shard.Seat.ShardCount))
         {
             refusal = "ERR SLOGGER DPR.PEER: too many connections of other proxies";
@@ -52,6 +57,7 @@ internal sealed class PeerConnections(VersionedShard shard, ILogger report)
             await (introduction.Kind switch
             {
                 PeerKind.Cuts => shard.Cuts!.Coordination!.Coordinator.HearAsync(peer, introduction.Epoch, stop),
+                PeerKind.Past => new PastSource((ShardPast)shard.Past!, peer).RunAsync(stop),
                 PeerKind.Keys => new MoveSource(shard.Moves.Moves!, peer, () => shard.Endpoint!).RunAsync(stop),
                 _ => shard.DeliverAsync(peer, stop),
             }).ConfigureAwait(false);

@@ -5,6 +5,8 @@
 using System.Security.Cryptography;
 using System.Text;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
+using Slogger.Core.Ownership;
 using Slogger.Core.Resets;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -47,9 +49,20 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
                 return PastAnswer.Error(why);
             }
         }
+        var to = new VersionNumber(version);
         await store.Instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
-        Boundary end = store.Instants.HoldDetail(new(version));
-        var job = new Job(end, prefix, shiftMs, _ending.Token);
+        store.Instants.RequireKnown(to);
+        if (shard.Moves.Watch is { } known) { await known.LookAsync(_ending.Token).ConfigureAwait(false); }
+        if (shard.Moves.Watch is { Table.Moves.IsEmpty: false })
+        {
+            throw new PastException("slots move in this cluster: set it back when they have moved (slogger move --list)");
+        }
+        // What it was before it had slots others have.
+        Boundary end = store.Instants.Owners.HadAny(to) ? store.Instants.HoldDetail(to) : default(Boundary) with
+        {
+            WorldLine = shard.Recovery.LineOf(to), Version = to,
+        };
+        var job = new Job(end, prefix, shiftMs, store.Instants.Owners.Table?.Revision, _ending.Token);
         lock (_gate)
         {
             if (shard.HoldsAll)
@@ -75,7 +88,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     public Task<byte[]> StateAsync(string name) => StepAsync(name, job =>
     {
         // Other shards may take longer to get ready.
-        if (!shard.Reset.IsHeld) { store.Instants.HoldDetail(job.End.Version); }
+        if (!shard.Reset.IsHeld && store.Instants.Owners.HadAny(job.End.Version)) { store.Instants.HoldDetail(job.End.Version); }
         return Task.FromResult(StateOf(job));
     });
 
@@ -126,7 +139,10 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         {
             throw new PastException("nothing is written before operations are held, and all that was acknowledged is committed");
         }
-        if (shard.Moves.Watch is { Table.Moves.IsEmpty: false }) { throw new PastException("slots have begun to move: try again later"); }
+        if (shard.Moves.Watch is { } watch && watch.Table.Revision != job.Owners)
+        {
+            throw new PastException("slots have begun to move: try again later");
+        }
         // Clients have done some more since it was prepared.
         await AddAsync(job, stop).ConfigureAwait(false);
         long before;
@@ -234,6 +250,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
                 await AddAsync(job, job.Life.Token).ConfigureAwait(false);
             }
             while (job.Plan.Keys - before > ShardPast.KeysAtOnce);
+            await AddOfOthersAsync(job, job.Life.Token).ConfigureAwait(false);
             // A shard whose store would have to be loaded as a whole is not waited for for ever.
             long until = Environment.TickCount64 + (long)InPlaceMax.TotalMilliseconds;
             while (!store.GoesBackInPlace() && Environment.TickCount64 < until)
@@ -252,15 +269,37 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     private async Task AddAsync(Job job, CancellationToken stop)
     {
         if (store.LastCommitted is not { } last) { throw new PastException("nothing is kept yet"); }
-        IEnumerable<StoreKey> touched = store.Past.TouchedKeys(job.UpTo, last, stop);
-        if (job.Prefix.Length > 0) { touched = touched.Where(k => k.Name.AsSpan().StartsWith(job.Prefix)); }
-        await foreach (IReadOnlyList<DumpedKey> some in store.Past.DumpAllAsync(job.End.Version, job.Plan.Missing(touched), stop)
-            .ConfigureAwait(false))
-        {
-            job.Plan.Add(some);
-        }
-        job.UpTo = last;
+        await AddAsync(job, store.Past.TouchedFor(shard.Seat.Shard, job.UpTo, last, stop), stop).ConfigureAwait(false);
+        job.UpTo = last.Version;
     }
+
+    // What was done elsewhere to keys that have come since.
+    private async Task AddOfOthersAsync(Job job, CancellationToken stop)
+    {
+        if (store.Instants.Owners.Table is not { } table) { return; }
+        foreach (ShardId other in table.Landings.Where(m => m.Landed > job.End.Version).Select(m => m.From).Distinct())
+        {
+            if (other == shard.Seat.Shard) { continue; }
+            await AddAsync(job, await Others.TouchedAsync(other, job.End.Version, stop).ConfigureAwait(false), stop).ConfigureAwait(false);
+        }
+    }
+
+    // With what they were, at whoever had them.
+    private async Task AddAsync(Job job, IEnumerable<StoreKey> keys, CancellationToken stop)
+    {
+        if (job.Prefix.Length > 0) { keys = keys.Where(k => k.Name.AsSpan().StartsWith(job.Prefix)); }
+        VersionNumber version = job.End.Version;
+        foreach (IGrouping<ShardId, StoreKey> some in store.Instants.Owners.ByOwner(job.Plan.Missing(keys), version))
+        {
+            await foreach (IReadOnlyList<DumpedKey> dumped in (some.Key == shard.Seat.Shard ? store.Past.DumpAllAsync(version, some, stop)
+                : Others.DumpAllAsync(some.Key, version, some, stop)).ConfigureAwait(false))
+            {
+                job.Plan.Add(dumped);
+            }
+        }
+    }
+
+    private PastPeers Others => new(shard.Seat, shard.Moves.Watch!);
 
     // If nobody has said so, another shard may have written: what clients did here before that one ends would be lost with it.
     private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(Job job, bool isForgotten = false)
@@ -427,7 +466,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     private void Tell(string what) => report.Info($"shard {shard.Seat.Shard}: {what}");
 
     // What is prepared for one reset.
-    private sealed class Job(Boundary end, byte[] prefix, long shiftMs, CancellationToken ending)
+    private sealed class Job(Boundary end, byte[] prefix, long shiftMs, MapRevision? owners, CancellationToken ending)
     {
         private int _steps;
         private long _askedAt = Environment.TickCount64;
@@ -438,10 +477,13 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
 
         public byte[] Prefix => prefix;
 
+        // Who had which slots when it was begun; null: a shard alone has all.
+        public MapRevision? Owners => owners;
+
         public ResetPlan Plan { get; } = new(shiftMs);
 
         // Up to there the log was read.
-        public Boundary UpTo { get; set; } = end;
+        public VersionNumber UpTo { get; set; } = end.Version;
 
         public Task Preparing { get; set; } = Task.CompletedTask;
 

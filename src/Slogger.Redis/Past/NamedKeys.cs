@@ -25,9 +25,10 @@ public sealed class NamedKeys(int database, VersionNumber from, int enough, int 
     /// <summary>Takes a command's keys.</summary>
     /// <param name="read">The command.</param>
     /// <param name="version">The version that it is in.</param>
+    /// <param name="isWanted">Whether a key is; null: all are.</param>
     /// <returns>The version before, if with that there are enough: nothing was taken. Else null.</returns>
     /// <exception cref="PastException">Which keys it changes cannot be told, or they are too many.</exception>
-    public VersionNumber? Note(EffectReader read, VersionNumber version)
+    public VersionNumber? Note(EffectReader read, VersionNumber version, Func<StoreKey, bool>? isWanted = null)
     {
         ArgumentNullException.ThrowIfNull(read);
         if (version != _version && (_keys.Count >= enough || _bytes >= BytesEnough)) { return version.Previous; }
@@ -41,7 +42,7 @@ public sealed class NamedKeys(int database, VersionNumber from, int enough, int 
         foreach (EffectKey named in read.Keys)
         {
             var key = new StoreKey(named.Database, read.Effect[named.Argument].ToArray());
-            if (named.Database == database && _keys.Add(key)) { _bytes += key.Name.Length; }
+            if (named.Database == database && (isWanted?.Invoke(key) ?? true) && _keys.Add(key)) { _bytes += key.Name.Length; }
         }
         return _keys.Count <= most && _bytes <= BytesMost ? null
             : throw new PastException($"more than {most} keys, or {BytesMost >> 20} MB of names, are named in version {version}: ask for a "

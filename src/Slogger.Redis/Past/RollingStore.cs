@@ -6,6 +6,7 @@
 // which instants are told is not Redis's: so a key that was taken out is kept, and put back before a command that names it.
 using System.Buffers;
 using System.Diagnostics;
+using System.Diagnostics.CodeAnalysis;
 using System.Globalization;
 using System.Security.Cryptography;
 using System.Text;
@@ -22,7 +23,9 @@ namespace Slogger.Redis.Past;
 /// <param name="BaseOffset">The offset at which that is.</param>
 /// <param name="History">The commands on top of it.</param>
 /// <param name="End">The offset up to which they are read.</param>
-public sealed record RollingSources(string BaseFile, long BaseOffset, IHistorySource History, long End);
+/// <param name="IsWanted">Whether a key is; null: all are.</param>
+public sealed record RollingSources(string BaseFile, long BaseOffset, IHistorySource History, long End,
+    Func<StoreKey, bool>? IsWanted = null);
 
 /// <summary>A store that goes forward. One caller at a time; behind an exception it is not used again.</summary>
 public sealed class RollingStore : IAsyncDisposable
@@ -39,10 +42,10 @@ public sealed class RollingStore : IAsyncDisposable
 
     private readonly RedisPipeline _connection;
     private readonly LensScripts _scripts;
-    private readonly RollingSources _sources;
-    private readonly RdbCursor _base;
-    private readonly int _format;
-    private readonly EffectReader _reader;
+    private RollingSources _sources;
+    private RdbCursor _base;
+    private int _format;
+    private EffectReader _reader;
     private readonly RedisBatch _batch = new();
     private readonly ArrayBufferWriter<byte> _written = new();
     private readonly HashSet<StoreKey> _touched = [];
@@ -61,9 +64,8 @@ public sealed class RollingStore : IAsyncDisposable
 
     private RollingStore(RedisPipeline connection, LensScripts scripts, RollingSources sources, RdbCursor file)
     {
-        (_connection, _scripts, _sources, _base, _offset) = (connection, scripts, sources, file, sources.BaseOffset);
-        _format = file.ReadHead();
-        _reader = new(sources.History, sources.BaseOffset, sources.End, RdbFile.Inspect(sources.BaseFile).StreamDatabase ?? 0);
+        (_connection, _scripts) = (connection, scripts);
+        Use(sources, file);
     }
 
     /// <summary>Begins in an empty Redis that nobody else uses; nothing is loaded yet.</summary>
@@ -115,8 +117,50 @@ public sealed class RollingStore : IAsyncDisposable
     /// <exception cref="PastException">The history cannot be read there.</exception>
     public long? FindNext(CancellationToken stop)
     {
-        if (!_isAhead && !_isOver) { _isOver = !(_isAhead = _reader.Next(stop)); }
+        while (!_isOver && (!_isAhead || !IsWanted())) { _isOver = !(_isAhead = _reader.Next(stop)); }
         return _isAhead ? _reader.End : null;
+    }
+
+    /// <summary>Begins anew, with other sources: what was done before to keys that are wanted now is there, too, once it is brought
+    /// somewhere. What has been told stays told.</summary>
+    /// <exception cref="RedisException">Redis or the file cannot be used.</exception>
+    /// <exception cref="IOException">The file cannot be read.</exception>
+    public async Task BeginAnewAsync(RollingSources sources, CancellationToken stop)
+    {
+        ArgumentNullException.ThrowIfNull(sources);
+        var file = new RdbCursor(sources.BaseFile, WindowBytes);
+        _base.Dispose();
+        Use(sources, file);
+        _batch.Add("FLUSHALL"u8.ToArray(), "SYNC"u8.ToArray()).Add("FUNCTION"u8.ToArray(), "FLUSH"u8.ToArray(), "SYNC"u8.ToArray());
+        if ((await SendForRepliesAsync(stop).ConfigureAwait(false)).FirstOrDefault(r => r.IsError) is { } error)
+        {
+            throw new RedisException(RedisProblem.Protocol, $"Redis cannot be emptied: it answered {error.Text}.");
+        }
+    }
+
+    /// <summary>Leaves out the keys that are not wanted any more.</summary>
+    /// <param name="isWanted">Whether one is: none that was not before.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="RedisException">Redis cannot be used.</exception>
+    public async Task LeaveOutAsync(Func<StoreKey, bool> isWanted, CancellationToken stop)
+    {
+        _sources = _sources with { IsWanted = isWanted };
+        foreach (StoreKey key in _gone.Keys.Where(k => !isWanted(k)).ToList()) { _gone.Remove(key); }
+        // Nothing moves but keys of this one.
+        const int Database = 0;
+        byte[] cursor = "0"u8.ToArray();
+        do
+        {
+            Select(Database);
+            int place = _batch.Count;
+            _batch.Add("SCAN"u8.ToArray(), cursor, "COUNT"u8.ToArray(), EffectReplay.Number(BatchCommands));
+            RedisReply found = (await SendForRepliesAsync(stop).ConfigureAwait(false))[place];
+            cursor = found.Items[0].Bytes.ToArray();
+            AddForEach("UNLINK"u8.ToArray(), [.. found.Items[1].Items.Select(k => new StoreKey(Database, k.Bytes.ToArray()))
+                .Where(k => !isWanted(k))]);
+            await SendAsync(stop).ConfigureAwait(false);
+        }
+        while (!cursor.AsSpan().SequenceEqual("0"u8));
     }
 
     /// <summary>Brings it forward.</summary>
@@ -198,6 +242,28 @@ public sealed class RollingStore : IAsyncDisposable
         await _connection.DisposeAsync().ConfigureAwait(false);
     }
 
+    [MemberNotNull(nameof(_sources), nameof(_base), nameof(_reader))]
+    private void Use(RollingSources sources, RdbCursor file)
+    {
+        (_sources, _base, _format) = (sources, file, file.ReadHead());
+        Volatile.Write(ref _offset, sources.BaseOffset);
+        _reader = new(sources.History, sources.BaseOffset, sources.End, RdbFile.Inspect(sources.BaseFile).StreamDatabase ?? 0);
+        (_isLoaded, _isAhead, _isOver, _hasStood) = (false, false, false, false);
+        _batch.Clear();
+        _touched.Clear();
+        _due.Clear();
+        _dues.Clear();
+        _gone.Clear();
+    }
+
+    // Whether the command ahead concerns a key that is wanted, or may.
+    private bool IsWanted() => _sources.IsWanted is null || _reader.Reach != EffectReach.Keys || _reader.Keys.Count == 0
+        || _reader.Keys.Any(k => Wants(KeyOf(k)));
+
+    private bool Wants(StoreKey key) => _sources.IsWanted?.Invoke(key) ?? true;
+
+    private StoreKey KeyOf(EffectKey named) => new(named.Database, _reader.Effect[named.Argument].ToArray());
+
     // The next commands up to an offset. False: there are none.
     private bool Fill(long offset, CancellationToken stop)
     {
@@ -214,13 +280,20 @@ public sealed class RollingStore : IAsyncDisposable
                 AddEffect();
                 break;
             }
+            List<StoreKey> unwanted = [];
             foreach (EffectKey named in _reader.Keys)
             {
-                var key = new StoreKey(named.Database, _reader.Effect[named.Argument].ToArray());
+                StoreKey key = KeyOf(named);
+                if (!Wants(key))
+                {
+                    unwanted.Add(key);
+                    continue;
+                }
                 PutBack(key);
                 _touched.Add(key);
             }
             AddEffect();
+            AddForEach("UNLINK"u8.ToArray(), [.. unwanted]);
         }
         return _batch.Count > 0;
     }
@@ -239,9 +312,13 @@ public sealed class RollingStore : IAsyncDisposable
             _isLoaded = true;
             return;
         }
-        AddRestore(new(entry.Database, entry.Key), RdbPayload.Of(_base, entry, _format), entry.ExpiresAtMs);
+        var key = new StoreKey(entry.Database, entry.Key);
+        if (Wants(key))
+        {
+            AddRestore(key, RdbPayload.Of(_base, entry, _format), entry.ExpiresAtMs);
+            if (entry.ExpiresAtMs != 0) { Note(key, entry.ExpiresAtMs); }
+        }
         _base.Seek(entry.End);
-        if (entry.ExpiresAtMs != 0) { Note(new(entry.Database, entry.Key), entry.ExpiresAtMs); }
     }
 
     private void AddRestore(in StoreKey key, byte[] payload, long expiresAtMs)
@@ -340,6 +417,13 @@ public sealed class RollingStore : IAsyncDisposable
     {
         if (_batch.Count == 0) { return []; }
         IReadOnlyList<byte[]> replies = await _connection.RunOnWireAsync(_batch, stop).ConfigureAwait(false);
+        _batch.Clear();
+        return replies;
+    }
+
+    private async Task<IReadOnlyList<RedisReply>> SendForRepliesAsync(CancellationToken stop)
+    {
+        IReadOnlyList<RedisReply> replies = await _connection.RunAsync(_batch, stop).ConfigureAwait(false);
         _batch.Clear();
         return replies;
     }

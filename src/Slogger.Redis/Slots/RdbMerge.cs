@@ -1,6 +1,6 @@
-// One RDB file of parts of several: for a backup whose shards are cut otherwise than the primary's. A key's entry is taken as it stands,
-// with its expiry and what eviction knows of it; fields about the file are left out, since they speak of another one. Only database 0 and
-// hash slots are known here, as in a cluster.
+// One RDB file of parts of several: for a backup whose shards are cut otherwise than the primary's; or of a part of one: of the keys that a
+// shard had. A key's entry is taken as it stands, with its expiry and what eviction knows of it; fields about the file are left out, since
+// they speak of another one. Only database 0 is known here, as in a cluster.
 using System.Buffers.Binary;
 using System.Globalization;
 using System.Text;
@@ -44,10 +44,23 @@ public static class RdbMerge
     /// <exception cref="RedisException">A file cannot be walked (LocalFile).</exception>
     /// <exception cref="SlotEffectException">It has keys in other databases.</exception>
     /// <exception cref="IOException">The disk refused.</exception>
-    public static void Write(string path, IReadOnlyList<RdbPart> parts)
+    public static void Write(string path, IReadOnlyList<RdbPart> parts) => _ = Write(path,
+        [.. parts.Select(p => (p.Path, (Func<byte[], bool>)(key => p.Share.Slots.Contains(HashSlot.Of(key))), p.Share.HasFunctions))]);
+
+    /// <summary>Writes a file of some keys of another, and its functions. Not synced.</summary>
+    /// <param name="path">The new file.</param>
+    /// <param name="from">The other.</param>
+    /// <param name="isWanted">Whether a key is one of them.</param>
+    /// <returns>How many there are.</returns>
+    /// <exception cref="RedisException">The file cannot be walked (LocalFile).</exception>
+    /// <exception cref="SlotEffectException">It has keys in other databases.</exception>
+    /// <exception cref="IOException">The disk refused.</exception>
+    public static long Write(string path, string from, Func<byte[], bool> isWanted) => Write(path, [(from, isWanted, true)]);
+
+    private static long Write(string path, IReadOnlyList<(string Path, Func<byte[], bool> IsWanted, bool HasFunctions)> parts)
     {
-        ArgumentNullException.ThrowIfNull(parts);
         RdbCursor[] cursors = [.. parts.Select(p => new RdbCursor(p.Path, WindowBytes))];
+        long keys = 0;
         try
         {
             using FileStream file = PrivateFile.Create(path, bufferBytes: 0);
@@ -55,8 +68,9 @@ public static class RdbMerge
             int version = cursors.Select(c => c.ReadHead()).Max();
             output.Add(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"REDIS{version:D4}")));
             output.Add([0xFE, 0]);
-            for (int i = 0; i < parts.Count; i++) { Copy(cursors[i], parts[i].Share, output); }
+            for (int i = 0; i < parts.Count; i++) { keys += Copy(cursors[i], parts[i].IsWanted, parts[i].HasFunctions, output); }
             output.End();
+            return keys;
         }
         finally
         {
@@ -64,16 +78,21 @@ public static class RdbMerge
         }
     }
 
-    private static void Copy(RdbCursor cursor, SlotShare share, Output output)
+    private static long Copy(RdbCursor cursor, Func<byte[], bool> isWanted, bool hasFunctions, Output output)
     {
+        long keys = 0;
         while (cursor.ReadEntry() is { } entry)
         {
             RequireFirst(entry);
-            if (share.Slots.Contains(HashSlot.Of(entry.Key))) { output.Add(cursor, entry.Start, entry.End); }
+            if (isWanted(entry.Key))
+            {
+                output.Add(cursor, entry.Start, entry.End);
+                keys++;
+            }
             cursor.Seek(entry.End);
         }
-        if (!share.HasFunctions) { return; }
-        foreach ((long start, long end) in cursor.Libraries) { output.Add(cursor, start, end); }
+        foreach ((long start, long end) in hasFunctions ? cursor.Libraries : []) { output.Add(cursor, start, end); }
+        return keys;
     }
 
     private static void RequireFirst(in RdbEntry entry)

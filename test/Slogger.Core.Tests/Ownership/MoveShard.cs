@@ -31,7 +31,7 @@ internal sealed record MoveEntry(int Slot, int Value, bool IsClients, VersionNum
 
 internal sealed class MoveShard(ShardId id)
 {
-    private readonly List<(int Slot, int Value)> _log = [];
+    private readonly List<MoveEntry> _log = [];
 
     public ShardId Id { get; } = id;
     public MoveProcess? Process { get; set; }
@@ -51,24 +51,40 @@ internal sealed class MoveShard(ShardId id)
 
     public void Execute(MoveEntry entry)
     {
-        _log.Add((entry.Slot, entry.Value));
+        _log.Add(entry);
         Put(State, entry.Slot, entry.Value);
     }
 
-    public void CloseBoundary(VersionNumber version) => Boundaries.Add((version, _log.Count));
+    /// <summary>A version is closed, and those behind it that are empty.</summary>
+    public void CloseBoundary(VersionNumber version, VersionNumber lastEmpty)
+    {
+        Boundaries.Add((version, _log.Count));
+        Boundaries.Add((lastEmpty, _log.Count));
+    }
 
     /// <summary>The state at a cut: at the last boundary of a version not above it.</summary>
     public Dictionary<int, int> StateAt(VersionNumber cut)
     {
         Dictionary<int, int> state = [];
-        foreach ((int slot, int value) in _log.Take(LengthAt(cut))) Put(state, slot, value);
+        foreach (MoveEntry entry in _log.Take(LengthAt(cut))) Put(state, entry.Slot, entry.Value);
         return state;
+    }
+
+    /// <summary>What was executed up to a cut, each with the last version that was closed before it, and the one that it is in.</summary>
+    public IEnumerable<(MoveEntry Entry, VersionNumber Behind, VersionNumber In)> ExecutedUpTo(VersionNumber cut)
+    {
+        foreach (((VersionNumber behind, int from), (VersionNumber version, int to)) in Boundaries.Zip(Boundaries.Skip(1)))
+        {
+            if (version > cut) yield break;
+            foreach (MoveEntry entry in _log[from..to]) yield return (entry, behind, version);
+        }
     }
 
     public void Restore(WorldLine worldLine, VersionNumber cut)
     {
         _log.RemoveRange(LengthAt(cut), _log.Count - LengthAt(cut));
-        Boundaries = [.. Boundaries.Where(b => b.Version <= cut)];
+        // The branch counts as closed in the new world-line.
+        Boundaries = [.. Boundaries.Where(b => b.Version <= cut), (cut, _log.Count)];
         State = StateAt(cut);
         Forwarded.Clear();
         WorldLine = worldLine;

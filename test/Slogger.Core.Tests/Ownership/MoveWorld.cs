@@ -13,7 +13,19 @@ using Slogger.Core.WorldLines;
 namespace Slogger.Core.Tests.Ownership;
 
 /// <summary>Faults of the callers, which the properties have to notice as well.</summary>
-internal enum MoveCallerFault { None, EpochUnchecked, LandingOutlivesRecovery, ImportOverOldData, CopiesAgainUnasked, PastByPresentMap }
+internal enum MoveCallerFault
+{
+    None, EpochUnchecked, LandingOutlivesRecovery, ImportOverOldData, CopiesAgainUnasked, PastByPresentMap,
+
+    /// <summary>Of the whole past all is shown that a shard had in its store.</summary>
+    AllOfAStoreIsShown,
+
+    /// <summary>The whole past is shown while the last changes of a move are copied.</summary>
+    WholeIsShownWhileLeaving,
+
+    /// <summary>Who did a command is told by the version that it is in.</summary>
+    DoneByTheVersionItIsIn,
+}
 
 internal sealed record MoveWorldSettings(int Seed, MoveMutation Mutation = MoveMutation.None, MoveCallerFault Fault = MoveCallerFault.None,
     int Steps = 4000);
@@ -113,6 +125,8 @@ internal sealed partial class MoveWorld
         }
 
         if (_random.Next(20) == 0) CheckPast();
+        if (_random.Next(10) == 0) ReadWhole();
+        if (_random.Next(200) == 0) CheckDone();
         if (shard.Process is null && _nowUs >= shard.PreviousLeaseUntilUs) StartProcess(shard);
     }
 
@@ -162,6 +176,57 @@ internal sealed partial class MoveWorld
         ShardId owner = map.Owner(new(key));
         if (owner != _table.Map.Owner(new(key))) Count("read at a former owner");
         FindLast(key, _shards[owner.Number].StateAt(version).GetValueOrDefault(key), version, "is read as of");
+    }
+
+    // What all shards had at the end of a version, read at one after the other: no key is at two of them, and none is missing.
+    private (VersionNumber Version, Dictionary<int, int> Found, int Next)? _whole;
+
+    private void ReadWhole()
+    {
+        if (_shards.Any(s => s.WorldLine != _table.WorldLine)) return;
+        _whole ??= (new(_random.NextInt64(Math.Max(0, _cut.Number - 10), _cut.Number + 1)), [], 0);
+        (VersionNumber version, Dictionary<int, int> found, int next) = _whole.Value;
+        if (!_table.IsCertainAt(version) && _settings.Fault != MoveCallerFault.WholeIsShownWhileLeaving) return;
+        MoveShard shard = _shards[next];
+        SlotMap map = _table.MapAt(version);
+        foreach ((int key, int value) in shard.StateAt(version))
+        {
+            if (map.Owner(new(key)) != shard.Id && _settings.Fault != MoveCallerFault.AllOfAStoreIsShown)
+            {
+                Count("left out of the whole");
+                continue;
+            }
+
+            if (!found.TryAdd(key, value)) throw new ModelException($"of the whole of version {version} key {key} is at two shards");
+        }
+
+        _whole = (version, found, next + 1);
+        if (next + 1 < ShardCount) return;
+        _whole = null;
+        Count("read as a whole");
+        foreach (int key in Keys) FindLast(key, found.GetValueOrDefault(key), version, "is, of the whole read as of");
+    }
+
+    // Of what a shard has executed, that of clients is what was done behind a version in which it had the slot. So it is told once.
+    private void CheckDone()
+    {
+        if (_shards.Any(s => s.WorldLine != _table.WorldLine)) return;
+        Dictionary<VersionNumber, SlotMap> maps = [];
+        foreach (MoveShard shard in _shards)
+        {
+            // Of older ones it was checked before.
+            foreach ((MoveEntry entry, VersionNumber behind, VersionNumber version) in shard.ExecutedUpTo(_cut)
+                .SkipWhile(e => e.In.Number < _cut.Number - 60))
+            {
+                VersionNumber asked = _settings.Fault == MoveCallerFault.DoneByTheVersionItIsIn ? version : behind;
+                if (!maps.TryGetValue(asked, out SlotMap? map)) maps[asked] = map = _table.MapAt(asked);
+                bool isOwn = map.Owner(new(entry.Slot)) == shard.Id;
+                if (!entry.IsClients) Count("not done by clients");
+                if (entry.IsClients != isOwn)
+                    throw new ModelException($"slot {entry.Slot} at shard {shard.Id}: behind version {behind} {entry} is "
+                        + $"{(isOwn ? "told as a client's" : "not told")}");
+            }
+        }
     }
 
     // ---- Clients ----
@@ -229,7 +294,7 @@ internal sealed partial class MoveWorld
         WorldLine line = shard.WorldLine;
         shard.Forwarded.Enqueue(new(MarkerEntry, 0, false, closing, () =>
         {
-            shard.CloseBoundary(closing);
+            shard.CloseBoundary(closing, next.Previous);
             shard.Closed = next.Previous;
             Report(process, e => process.Ownership.BoundaryClosed(new(line, closing), e));
         }));

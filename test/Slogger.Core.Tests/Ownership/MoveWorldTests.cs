@@ -34,8 +34,8 @@ public class MoveWorldTests
         // A world in which nothing happens proves nothing.
         foreach (string what in (string[])["operation", "planned", "cancelled", "process ended", "recovery", "recovery gives slots back",
             "marker lost", "way broken", "Applied Planned", "Withhold", "Import", "Discard", "Applied Leaving", "Applied Landed",
-            "Applied Finished", "read at a former owner", "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving",
-            "AlreadyApplied Finished"])
+            "Applied Finished", "read at a former owner", "read as a whole", "left out of the whole", "not done by clients",
+            "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving", "AlreadyApplied Finished"])
             Assert.True(happened.GetValueOrDefault(what) > Worlds / 25,
                 $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
     }
@@ -65,6 +65,9 @@ public class MoveWorldTests
     [InlineData((int)MoveCallerFault.ImportOverOldData)]
     [InlineData((int)MoveCallerFault.CopiesAgainUnasked)]
     [InlineData((int)MoveCallerFault.PastByPresentMap)]
+    [InlineData((int)MoveCallerFault.AllOfAStoreIsShown)]
+    [InlineData((int)MoveCallerFault.WholeIsShownWhileLeaving)]
+    [InlineData((int)MoveCallerFault.DoneByTheVersionItIsIn)]
     public void Mutant_OfTheCaller_IsCaught(int fault) =>
         AssertCaught(seed => new(seed, Fault: (MoveCallerFault)fault), ((MoveCallerFault)fault).ToString());
 

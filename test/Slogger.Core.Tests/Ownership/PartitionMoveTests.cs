@@ -57,6 +57,53 @@ public class PartitionMoveTests
         }
     }
 
+    // While the last changes are copied it may land in a version that is committed.
+    [Fact]
+    public void OwnersOfAVersion_AreCertain_UnlessAMoveIsLeavingBelowIt()
+    {
+        OwnershipTable table = _table;
+        Assert.True(table.IsCertainAt(new(100)));
+        table = Next(table, MoveState.Leaving, A, 10);
+        Assert.Equal((true, false), (table.IsCertainAt(new(10)), table.IsCertainAt(new(11))));
+        table = Next(table, MoveState.Landed, B, 12);
+        Assert.True(table.IsCertainAt(new(100)));
+        for (int i = 0; i < 2; i++)
+        {
+            Assert.Equal([A, B], table.OwnersIn(new(11), new(12)));
+            Assert.Equal(12, table.NextLanding(B, new(11))?.Number);
+            Assert.Null(table.NextLanding(B, new(12)));
+            Assert.Null(table.NextLanding(new(2), default));
+            // Up to the landing all was done at the old one.
+            Assert.Null(table.BroughtBefore(Slot, new(12)));
+            Assert.Equal(A, table.BroughtBefore(Slot, new(13))!.From);
+            Assert.Null(table.BroughtBefore(new(8), new(13)));
+            Assert.Null(table.HasSlotsFrom(new(2), default));
+            table = Next(table, MoveState.Finished, A, 15);
+        }
+
+        // One that joins, and has slots for a time.
+        ShardId joined = new(2);
+        foreach ((ShardId to, long landing) in ((ShardId, long)[])[(joined, 22), (A, 32)])
+        {
+            ShardId from = table.Map.Owner(Slot);
+            table = Next(table.Plan(Slots, to, out _)!, MoveState.Leaving, from, landing - 2);
+            table = Next(Next(table, MoveState.Landed, to, landing), MoveState.Finished, from, landing + 2);
+        }
+
+        Assert.Equal([22, 25, null], new[] { 5, 25, 32 }.Select(v => table.HasSlotsFrom(joined, new(v))?.Number));
+        Assert.Equal([A, B], table.OwnersIn(new(12), new(21)));
+        Assert.Equal([A, B, joined], table.OwnersIn(new(21), new(40)));
+
+        static OwnershipTable Next(OwnershipTable table, MoveState next, ShardId by, long version)
+        {
+            if (table.Moves is not [var row]) return table;
+            MoveChange change = new(row.Id, new(1), row.Changed, row.State, next, new(version), by, new(1));
+            (ChangeOutcome outcome, table) = table.Apply(change, new(1));
+            Assert.Equal(ChangeOutcome.Applied, outcome);
+            return table;
+        }
+    }
+
     [Fact]
     public void Move_NoFailure_GoesStepByStep()
     {

@@ -5,6 +5,7 @@ using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rdb;
+using Slogger.Redis.Rollback;
 using Slogger.Redis.Tests.Support;
 
 namespace Slogger.Redis.Tests.Past;
@@ -25,11 +26,13 @@ public sealed class RollingStoreTests
     }
 
     /// <summary>A store with its stream: versions with a bar between, and their commands with a semicolon between.</summary>
-    private sealed class Rolled(TestRedis redis, RollingStore store, List<long> ends) : IAsyncDisposable
+    private sealed class Rolled(TestRedis redis, RollingStore store, RollingSources sources, List<long> ends) : IAsyncDisposable
     {
         public RollingStore Store => store;
 
-        public static async Task<Rolled> StartAsync(string stream)
+        public RollingSources Sources => sources;
+
+        public static async Task<Rolled> StartAsync(string stream, Func<StoreKey, bool>? isWanted = null)
         {
             var bytes = new List<byte>();
             List<long> ends = [];
@@ -46,11 +49,13 @@ public sealed class RollingStoreTests
             TestRedis redis = await TestRedis.StartAsync();
             string file = Path.Combine(redis.Directory, "base.rdb");
             await File.WriteAllBytesAsync(file, RdbFile.Empty());
-            var sources = new RollingSources(file, Start, new Stream([.. bytes]), ends[^1]);
-            return new(redis, await RollingStore.OpenAsync(redis.Endpoint, sources, default), ends);
+            var sources = new RollingSources(file, Start, new Stream([.. bytes]), ends[^1], isWanted);
+            return new(redis, await RollingStore.OpenAsync(redis.Endpoint, sources, default), sources, ends);
         }
 
         public Task<bool> ToAsync(int version, long timeMs) => store.BringAsync(ends[version], timeMs, s_most, default);
+
+        public long EndOf(int version) => ends[version];
 
         // What a script sees.
         public async Task<string> EvalAsync(string script)
@@ -118,6 +123,33 @@ public sealed class RollingStoreTests
         Assert.Equal("$3 1k0", await rolled.EvalAsync(Values));
         await rolled.ToAsync(2, 9000);
         Assert.Equal("$0", await rolled.EvalAsync(Values));
+    }
+
+    // Of the others nothing is done, whatever other keys a command names.
+    [Fact]
+    public async Task Keys_ThatAreNotWanted_AreNotThere_UntilAllBeginsAnew()
+    {
+        static Func<StoreKey, bool> Of(string first) => key => first.Contains((char)key.Name[0], StringComparison.Ordinal);
+        await using Rolled rolled = await Rolled.StartAsync(
+            "SET a 1;SET b 2;SET c 3 PXAT 2000|SET b 4|MSET a 5 b 6|APPEND b 7|SET c 8|UNLINK a b c", Of("ac"));
+        await rolled.ToAsync(0, 1000);
+        Assert.Equal("$7 0a1,0c3", await rolled.EvalAsync(Values));
+        // The one that names it in the version behind the next.
+        Assert.Equal(rolled.EndOf(2), rolled.Store.FindNext(default));
+        await rolled.ToAsync(2, 1500);
+        Assert.Equal("$7 0a5,0c3", await rolled.EvalAsync(Values));
+        await rolled.ToAsync(2, 2500);
+        await rolled.Store.LeaveOutAsync(Of("a"), default);
+        Assert.Equal("$3 0a5", await rolled.EvalAsync(Values));
+        Assert.Null(rolled.Store.NextExpiryMs);
+        await rolled.ToAsync(3, 2600);
+        await rolled.Store.BeginAnewAsync(rolled.Sources with { IsWanted = Of("ab") }, default);
+        await rolled.ToAsync(3, 2600);
+        Assert.Equal("$8 0a5,0b67", await rolled.EvalAsync(Values));
+        await rolled.ToAsync(4, 2700);
+        Assert.Equal("", rolled.Told());
+        await rolled.ToAsync(5, 2800);
+        Assert.Equal(("$0", "UNLINK a b c"), (await rolled.EvalAsync(Values), rolled.Told()));
     }
 
     [Fact]
