@@ -211,7 +211,7 @@ public static class OptionCatalog
         new("log-dirs", Durability, "DIR[,DIR...]",
             "Up to 7 further directories for the version log, beside DATA/log, each best on a disk of its own. What is appended is dealt to "
             + "them in turn, and as many syncs run at a time. They belong to this log alone. All that the log lies in are needed to open "
-            + "it: one can be added at a start, and left out when the log has no segments there any more. For --commit log. Without it "
+            + "it. One can be added at a start, and left out only after the log has begun anew. For --commit log. Without it "
             + "restore uses those that the log was opened with last.", "none", nameof(ServeOptions.LogDirectories)) { Commands = Both },
         new("retention", Durability, "DURATION",
             "How far back the past can be read. Older log is deleted with the next checkpoint. --log-budget wins: if it is reached before, "
