@@ -29,11 +29,9 @@ internal sealed class PastWindow(VersionLog log, CheckpointStore checkpoints)
         PastReach? reach = null;
         if (Detail() is { } detail)
         {
-            PastReach found = PastTiles.Reach(detail, [.. checkpoints.Tiles(log).Select(SpanOf)], log.StartOffset, log.Origin.Offset);
-            // Of the windows that were shipped the ends can be read.
-            reach = found with { Detail = VersionNumber.Max(detail, log.Windows.End.Version) };
+            reach = PastTiles.Reach(detail, [.. checkpoints.Tiles(log).Select(SpanOf)], log.StartOffset, log.Origin.Offset);
         }
-        _last = reach is { } known ? new(known) : null;
+        _last = reach is { } found ? new(found) : null;
         return reach;
     }
 

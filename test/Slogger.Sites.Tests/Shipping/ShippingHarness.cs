@@ -32,8 +32,6 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
 
     private protected Owner Backup { get; } = new();
 
-    private protected ShipperOptions Options { get; init; } = new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 };
-
     private protected IMetadataStore Metadata { get; private set; } = null!;
 
     private protected VersionLog PrimaryLog { get; private set; } = null!;
@@ -120,7 +118,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         Assert.Equal(StreamPhase.Counts, (await Metadata.SiteAsync("c")).Streams[0].Phase);
     }
 
-    private protected void OpenPrimary()
+    private void OpenPrimary()
     {
         _processes++;
         PrimaryLog = VersionLog.Open(
@@ -128,7 +126,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
                 BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
     }
 
-    private protected void OpenBackup()
+    private void OpenBackup()
     {
         BackupLog = VersionLog.Open(
             new() { Directory = Path.Combine(_directory, "backup", "log"), Shard = new(0), SegmentBytes = 256 << 10, BlockBytes = 4096,
@@ -147,7 +145,8 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
 
     private protected ShardShipper NewShipper(IShipConnector way, long? epoch = null)
     {
-        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), Options, way, Shard,
+        ShipperOptions options = new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 };
+        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), options, way, Shard,
             NullLogger.Instance);
     }
 
