@@ -115,10 +115,11 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
                     "give the command again");
             }
         }
-        await Task.WhenAll(_parts.Select(async part =>
+        // All are asked until all are ready: one that nobody asks gives it up.
+        while ((await Task.WhenAll(_parts.Select(p => p.StateAsync("STATE"))).ConfigureAwait(false)).Any(s => s != "ready"))
         {
-            while ((await part.StateAsync("STATE").ConfigureAwait(false)) != "ready") { await Task.Delay(Pause).ConfigureAwait(false); }
-        })).ConfigureAwait(false);
+            await Task.Delay(Pause).ConfigureAwait(false);
+        }
     }
 
     // Until all that was acknowledged is committed, at every shard. Gives the version that has it, and nothing else, and its world-line.

@@ -104,6 +104,7 @@ internal sealed partial class SlotMoves
         lock (_gate)
         {
             if (_work is not { } work) { throw new MoveException($"shard {seat.Shard} has lost its store"); }
+            if (shard.IsSetBack) { throw new MoveException($"shard {seat.Shard} is being set back (slogger reset)"); }
             work.Freezes[move] = renounced;
             if (!work.Ownership.Ready(move, line, _effects)) { throw new MoveException($"move {move.Number} cannot go on now"); }
             Perform(work);

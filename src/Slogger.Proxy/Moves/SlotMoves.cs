@@ -36,6 +36,9 @@ internal interface IMovingShard
 
     /// <summary>Why its slots do not move; null: they do.</summary>
     string? KeepsSlots { get; }
+
+    /// <summary>Whether it is being set back: what it has is changed past the front end.</summary>
+    bool IsSetBack { get; }
 }
 
 /// <summary>The moves of one shard. Any thread.</summary>
@@ -53,6 +56,15 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
 
     // A step of which it is not known whether the metadata has made it, or yet will. At most one write is on its way.
     private MoveChange? _inDoubt;
+
+    /// <summary>Whether slots are about to leave.</summary>
+    public bool IsFreezing
+    {
+        get
+        {
+            lock (_gate) { return _work is { Freezes.Count: > 0 }; }
+        }
+    }
 
     /// <summary>Connections to this shard's store that were given up.</summary>
     public GivenUpConnections GivenUp { get; } = new();

@@ -29,8 +29,14 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
     private Thread? _thread;
     private long _notBeforeMs;
 
-    /// <summary>Gives a segment's keys from what has read them already. False: it does not know all of them; null: not yet.</summary>
-    public Func<SealedSegment, KeyIndexMaker, bool?> Known { get; init; } = (_, _) => false;
+    /// <summary>Gives a segment's keys from what has read them already.</summary>
+    /// <param name="segment">The segment.</param>
+    /// <param name="taken">What has them; null: it does not know all of them.</param>
+    /// <returns>False: not yet.</returns>
+    public delegate bool TryTake(in SealedSegment segment, out KeyIndexMaker? taken);
+
+    /// <summary>What has read segments already; null: nothing has.</summary>
+    public TryTake? Known { get; init; }
 
     /// <summary>Begins to make those that are missing. The control task; it waits for nothing.</summary>
     public void Keep()
@@ -155,10 +161,11 @@ internal sealed class KeyIndexes(VersionLog log, ILogger report, string shard) :
         {
             if (there is null)
             {
-                if (Known(segment, maker) is not { } isKnown) { return false; }
-                if (!isKnown && !Read(maker, segment)) { return false; }
+                KeyIndexMaker? taken = null;
+                if (Known?.Invoke(segment, out taken) == false) { return false; }
+                if (taken is null && !Read(maker, segment)) { return false; }
                 FailPoint.Pass(FailPoint.KeyIndexRead);
-                maker.Write(segment.IndexPath, mark);
+                (taken ?? maker).Write(segment.IndexPath, mark);
                 FailPoint.Pass(FailPoint.KeyIndexWritten);
                 // It goes with its segment, which may have gone meanwhile.
                 if (!log.HasSegment(segment.Sequence)) { File.Delete(segment.IndexPath); }

@@ -136,8 +136,8 @@ internal sealed class ShardPast : IPastReads
         else if (key is not null && !_instants.Owners.Has(key) && _instants.Hold(version).End.Version != version)
         {
             // Who asks has made sure of it at those only that have slots now.
-            throw new PastException($"this shard, which had the key then, has not closed version {version} by itself: it has closed "
-                + $"{_instants.Hold(version).End.Version}", PastProblem.NotClosed);
+            throw new PastException($"this shard, which had the key then, has not closed version {version} by itself: ask for "
+                + $"version {_instants.Hold(version).End.Version}, which it has", PastProblem.NotClosed);
         }
         if (read.IsOfAnyKey) { return await _roll.ReadAsync(read, version).ConfigureAwait(false); }
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
@@ -261,9 +261,10 @@ internal sealed class ShardPast : IPastReads
     /// <param name="stop">Gives up.</param>
     /// <param name="isOfAll">Whether all has to be in keys: functions that changed are in none.</param>
     /// <param name="isWanted">Whether a key is, of what was done behind a version; null: all are.</param>
+    /// <param name="isWantedAtAll">Whether a key is that was there when the store was emptied, whoever had it before; null: all are.</param>
     /// <exception cref="PastException">They cannot be told; the text says why.</exception>
     public IReadOnlySet<StoreKey> TouchedKeys(Boundary from, Boundary to, CancellationToken stop, bool isOfAll = false,
-        Func<StoreKey, VersionNumber, bool>? isWanted = null)
+        Func<StoreKey, VersionNumber, bool>? isWanted = null, Func<StoreKey, bool>? isWantedAtAll = null)
     {
         if (_log.HasGap(from.Offset, to.Offset))
         {
@@ -287,6 +288,12 @@ internal sealed class ShardPast : IPastReads
             }
         }
         if (!wasEmptied) { return keys; }
+        if (isWantedAtAll is not null)
+        {
+            // Also what moves have brought since.
+            isWanted = (key, _) => isWantedAtAll(key);
+            foreach ((EffectReader command, VersionNumber behind, _) in _scan.Commands(from, to, stop)) { AddKeys(command, behind); }
+        }
         Checkpoint checkpoint = _instants.Hold(from.Version).Base;
         string rdb = _checkpoints.PathOf(checkpoint);
         using (var entries = new RdbCursor(rdb, RdbWindow))
@@ -329,10 +336,14 @@ internal sealed class ShardPast : IPastReads
         PastOwners owners = _instants.Owners;
         if (owners.HadAnyFrom(since) is not { } from || from > to.Version) { return new HashSet<StoreKey>(); }
         Boundary first = _instants.HoldDetail(from);
-        Func<StoreKey, VersionNumber, bool>? isOwn = owners.OwnFrom(first.Version);
-        return TouchedKeys(first, to, stop, isWanted: isOwn is null ? null
-            : (key, behind) => isOwn(key, behind) && owners.Has(owner, key));
+        if (owners.OwnFrom(first.Version) is not { } isOwn) { return TouchedKeys(first, to, stop); }
+        Func<StoreKey, bool> isOwners = key => owners.Has(owner, key);
+        return TouchedKeys(first, to, stop, isWanted: (key, behind) => isOwn(key, behind) && isOwners(key), isWantedAtAll: isOwners);
     }
+
+    /// <summary>Looks at who owns which slots.</summary>
+    /// <exception cref="Slogger.Metadata.MetadataException">It cannot be looked.</exception>
+    public Task LookAtOwnersAsync(CancellationToken stop) => _instants.Owners.LookAsync(follows: true, stop);
 
     /// <summary>The same up to what is committed.</summary>
     /// <exception cref="PastException">They cannot be told; the text says why.</exception>

@@ -35,6 +35,10 @@ internal partial class FasterShard : IResetStore
     {
     }
 
+    void IResetStore.ForgetReset()
+    {
+    }
+
     bool IResetStore.GoesBackInPlace() => true;
 
     // On the loop's thread, as what clients send. One that waits there when a recovery begins finds that nothing may be written any more.

@@ -33,6 +33,9 @@ internal interface IResetStore
     /// <summary>Notes durably that the store holds a part of a reset: no start may go on with it.</summary>
     void NoteReset();
 
+    /// <summary>What was noted is of no account: all of the reset is committed, and no world-line begins.</summary>
+    void ForgetReset();
+
     /// <summary>Whether the store would go to a branch in place now, and not by loading all of it. Sees to it that it will.</summary>
     bool GoesBackInPlace();
 

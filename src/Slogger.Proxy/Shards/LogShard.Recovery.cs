@@ -310,8 +310,8 @@ internal sealed partial class LogShard
     {
         _link = link;
         _cannotContinue = false;
-        // Where it is now was decided behind a reset. Not synced: a note that a crash brings back costs a restore.
-        _files.Delete(ResetNote);
+        // Where it is now was decided behind a reset.
+        ForgetReset();
         Versions.Run(start, recorded, streamOffset, storeOffset, isRestarted);
         BeginShipping();
         _lead?.Begin();

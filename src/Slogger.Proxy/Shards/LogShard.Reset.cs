@@ -50,4 +50,9 @@ internal sealed partial class LogShard : IResetStore
     private string ResetNote => Path.Combine(_options.DataDirectory, "reset-on-its-way");
 
     void IResetStore.NoteReset() => DurableFile.Write(_files, ResetNote, Encoding.ASCII.GetBytes(OwnReplicationId!));
+
+    void IResetStore.ForgetReset() => ForgetReset();
+
+    // Not synced: a note that a crash brings back costs a restore.
+    private void ForgetReset() => _files.Delete(ResetNote);
 }

@@ -23,6 +23,7 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Past;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
+using Slogger.Redis.Past;
 using Slogger.Redis.Replication;
 
 namespace Slogger.Proxy.Shards;
@@ -151,7 +152,10 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         _reset = new(this, this, _report);
         if (_options.Retention > TimeSpan.Zero)
         {
-            _keyIndexes = new(_log, _report, $"shard {_options.Shard}") { Known = (segment, into) => _indexes.Give(segment, into) };
+            _keyIndexes = new(_log, _report, $"shard {_options.Shard}")
+            {
+                Known = (in SealedSegment segment, out KeyIndexMaker? taken) => _indexes.TryGive(segment, out taken),
+            };
         }
         _past = new(_options, _log, _checkpoints, _instants, _keyIndexes)
         {

@@ -51,6 +51,8 @@ internal sealed class PastSource(ShardPast past, PeerChannel peer)
 
     private async Task SendNamesAsync(VersionNumber since, CancellationToken stop)
     {
+        // Of moves between others it may not have heard.
+        await past.LookAtOwnersAsync(stop).ConfigureAwait(false);
         foreach (byte[][] some in past.TouchedFor(peer.Other, since, stop).Select(k => k.Name).Chunk(NamesAtOnce))
         {
             await peer.SendAsync('N', KeyFrame.Write(1, [.. some.Select(n => new CopiedKey(n, 0, null))]), stop).ConfigureAwait(false);

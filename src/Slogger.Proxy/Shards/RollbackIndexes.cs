@@ -37,6 +37,7 @@ internal sealed class RollbackIndexes : IDisposable
     private bool _isRehearsed;
     private int _database; // selected in the stream at the checkpoint
     private (Checkpoint Checkpoint, CheckpointIndex Index)? _ready;
+    private volatile Asked? _asked;
     private Thread? _thread;
 
     /// <summary>Makes nothing before <see cref="Start"/>.</summary>
@@ -100,20 +101,48 @@ internal sealed class RollbackIndexes : IDisposable
         lock (_reading) { _tail.ReadTo(_history ??= new LogHistory(_log), offset); }
     }
 
-    /// <summary>Gives what is known of a segment's commands.</summary>
+    /// <summary>Gives what is known of a segment's commands, some time after it is asked for it first: the thread here takes them, since
+    /// whoever asks may go behind all others, and a recovery waits for who has the locks.</summary>
     /// <param name="segment">The segment.</param>
-    /// <param name="into">Takes them.</param>
-    /// <returns>False: not all of them are known; null: not yet.</returns>
-    public bool? Give(in SealedSegment segment, KeyIndexMaker into)
+    /// <param name="taken">What has them; null: not all of them are known.</param>
+    /// <returns>False: not yet.</returns>
+    public bool TryGive(in SealedSegment segment, out KeyIndexMaker? taken)
     {
+        lock (_lock)
+        {
+            taken = null;
+            if (!IsReady) { return true; }
+            if (_asked is { Taken: not null } asked && asked.Segment == segment)
+            {
+                taken = asked.Taken.Value.Maker;
+                _asked = null;
+                return true;
+            }
+            if (_asked?.Segment != segment) { _asked = new(segment, null); }
+            return false;
+        }
+    }
+
+    private void TakeAsked()
+    {
+        if (_asked is not { Taken: null, Segment: var segment }) { return; }
+        var maker = new KeyIndexMaker();
+        bool isTaken;
         lock (_reading)
         {
             // It has not changed since.
-            if (!_log.SealedSegments.Contains(segment)) { return false; }
-            bool isComing = IsReady && _tail.Start <= segment.Start && _tail.Position < segment.End;
-            return isComing ? null : into.Take(_tail, _history ??= new LogHistory(_log), segment.Start, segment.End, _ending.Token);
+            bool isThere = _log.SealedSegments.Contains(segment) && _tail.Start <= segment.Start;
+            if (isThere && _tail.Flaw is null && _tail.Position < segment.End) { return; }
+            isTaken = isThere && maker.Take(_tail, _history ??= new LogHistory(_log), segment.Start, segment.End, _ending.Token);
+        }
+        lock (_lock)
+        {
+            if (_asked?.Segment == segment) { _asked = new(segment, (true, isTaken ? maker : null)); }
         }
     }
+
+    // A segment of which somebody wants the commands, and what was found; immutable.
+    private sealed record Asked(SealedSegment Segment, (bool IsDone, KeyIndexMaker? Maker)? Taken);
 
     /// <summary>Changes the log's history, and forgets with it what is void.</summary>
     /// <param name="change">Does it.</param>
@@ -159,6 +188,7 @@ internal sealed class RollbackIndexes : IDisposable
             {
                 FollowCheckpoint();
                 FollowTail();
+                TakeAsked();
                 Rehearse();
             }
             catch (OperationCanceledException)

@@ -123,4 +123,6 @@ internal sealed class ShardMoves(VersionedShard shard, ILogger report) : IMoving
         shard.Endpoint ?? throw new InvalidOperationException($"keys of {shard.StoreName} do not move");
 
     string? IMovingShard.KeepsSlots => shard.KeepsSlots;
+
+    bool IMovingShard.IsSetBack => shard.Reset.IsHeld;
 }

@@ -53,7 +53,8 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         await store.Instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
         store.Instants.RequireKnown(to);
         if (shard.Moves.Watch is { } known) { await known.LookAsync(_ending.Token).ConfigureAwait(false); }
-        if (shard.Moves.Watch is { Table.Moves.IsEmpty: false })
+        OwnershipTable? table = store.Instants.Owners.Table;
+        if (table is { Moves.IsEmpty: false })
         {
             throw new PastException("slots move in this cluster: set it back when they have moved (slogger move --list)");
         }
@@ -62,7 +63,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         {
             WorldLine = shard.Recovery.LineOf(to), Version = to,
         };
-        var job = new Job(end, prefix, shiftMs, store.Instants.Owners.Table?.Revision, _ending.Token);
+        var job = new Job(end, prefix, shiftMs, table?.Revision, _ending.Token);
         lock (_gate)
         {
             if (shard.HoldsAll)
@@ -139,9 +140,11 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         {
             throw new PastException("nothing is written before operations are held, and all that was acknowledged is committed");
         }
-        if (shard.Moves.Watch is { } watch && watch.Table.Revision != job.Owners)
+        // A shard that is held lets no slots go; it may have begun to before.
+        if (shard.Moves.Moves is { IsFreezing: true } || (shard.Moves.Watch is { } watch && watch.Table.Revision != job.Owners))
         {
-            throw new PastException("slots have begun to move: try again later");
+            throw new PastException("slots have begun to move, or a recovery has come between: set it back when no slots move "
+                + "(slogger move --list)");
         }
         // Clients have done some more since it was prepared.
         await AddAsync(job, stop).ConfigureAwait(false);
@@ -280,7 +283,8 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         foreach (ShardId other in table.Landings.Where(m => m.Landed > job.End.Version).Select(m => m.From).Distinct())
         {
             if (other == shard.Seat.Shard) { continue; }
-            await AddAsync(job, await Others.TouchedAsync(other, job.End.Version, stop).ConfigureAwait(false), stop).ConfigureAwait(false);
+            IReadOnlyList<StoreKey> touched = await Others.TouchedAsync(other, job.End.Version, stop).ConfigureAwait(false);
+            await AddAsync(job, touched.Where(k => store.Instants.Owners.Has(shard.Seat.Shard, k)), stop).ConfigureAwait(false);
         }
     }
 
@@ -324,6 +328,8 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
                 shard.Versions.StoreLost();
             }
         }
+        // No world-line begins, behind which it would be forgotten.
+        if (ended != default) { store.ForgetReset(); }
         if (givesWay)
         {
             Tell("another node is to lead, which has all of the reset, or nothing of it");

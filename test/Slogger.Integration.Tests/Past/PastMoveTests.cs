@@ -72,6 +72,32 @@ public sealed class PastMoveTests
         }
     }
 
+    // Nobody has touched a key at the shard that had it, and the one that has it now has lost it with all else.
+    [Fact]
+    public async Task NewOwnerWasEmptied_AResetPutsBackWhatHadMovedThere()
+    {
+        using var workspace = new Workspace();
+        await using var cluster = new ClusterDeployment(workspace, 2, usesPostgres: false);
+        await cluster.StartAsync();
+        using RespClient one = await cluster.ConnectAsync(0), two = await cluster.ConnectAsync(1);
+        string[] moving = MovingKeys.In(0, 100, Moving, "moving"), elsewhere = MovingKeys.In(8192, 16383, Elsewhere, "elsewhere");
+        await WriteAsync(one, moving, "begin");
+        await WriteAsync(two, elsewhere, "begin");
+        string begin = await VersionNowAsync(one);
+        (int code, string said) = await cluster.MoveAsync("--slots", "0-100", "--to", "1");
+        Assert.True(code == 0, said);
+        await two.DoAsync("FLUSHALL");
+        // No slots move any more, as far as both know.
+        await Eventually.AsyncTrue("it is set back", s_limit, async () =>
+        {
+            (code, said) = await ProxyProcess.CommandAsync(
+                ["reset", "--address", $"127.0.0.1:{Text(cluster.Port(0))}", "--to", begin]);
+            return code == 0 ? true : said.Contains("slots", StringComparison.Ordinal) ? false : throw new InvalidOperationException(said);
+        });
+        using RespClient after = await cluster.ConnectAsync(1);
+        foreach (string key in moving.Concat(elsewhere)) { Assert.Equal("begin", (await after.DoAsync("GET", key)).Text); }
+    }
+
     // Each key is a list to which its numbers are pushed, one after the other.
     [Fact]
     public async Task WhileSlotsMove_AndAShardJoins_EachInstantIsAPrefixWithAllThatWasAcknowledged()
