@@ -143,8 +143,7 @@ internal sealed class LogDirectories : IDisposable
             throw new LogDirectoriesException($"{path} belongs to another version log: that of shard {note.Shard} in {note.Home}, not the "
                 + $"one in {_options.Directory}. Give each log directories of its own. If {_options.Directory} was lost, put it back.");
         }
-        if (note is not null && note.Home != Home && ReadList(files, note.Home) is { } other && other.Log == note.Log
-            && other.Directories.Any(d => d.Path == path))
+        if (note is not null && note.Home != Home && IsOfAnother(note, path))
         {
             throw new LogDirectoriesException($"{path} belongs to the version log in {note.Home}, of which {_options.Directory} is a copy. "
                 + $"Copy {path}, too, and give that copy.");
@@ -154,9 +153,34 @@ internal sealed class LogDirectories : IDisposable
             throw new LogDirectoriesException($"{path} has segments of a version log, but no {NoteName} that says of which. Put that file "
                 + "back from a copy, or give an empty directory.");
         }
+        if (note is not null && _given.Find(d => d.Number == note.Number) is { } other)
+        {
+            throw new LogDirectoriesException($"{path} is a copy of {other.Path}: give one of them as a directory of the version log.");
+        }
         if (note is null) { _withoutNote.Add(path); }
         if (note is null && _options.MoreDirectories is null) { return; }
         _given.Add(new(note?.Number ?? 0, path) { NeedsNote = note?.Home != Home });
+    }
+
+    // Whether the log that a note names is elsewhere, and this one its copy. A path may lead here under another name: then the lock is held
+    // already, by this process. A log that is open elsewhere has the lock of the given directory, too.
+    private bool IsOfAnother(DirectoryNote note, string path)
+    {
+        try
+        {
+            if (ReadList(_options.Files, note.Home) is not { } other || other.Log != note.Log
+                || other.Directories.All(d => d.Path != path))
+            {
+                return false;
+            }
+            using IDisposable? taken = _options.Files.TryLock(Path.Combine(note.Home, VersionLog.LockName));
+            return taken is not null;
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // What this process cannot open is not its log.
+            return false;
+        }
     }
 
     private static DirectoryList? ReadList(IFileLayer files, string home) => Readable(() => DurableFile.ReadJson(

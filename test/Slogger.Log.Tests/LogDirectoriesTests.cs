@@ -275,6 +275,38 @@ public class LogDirectoriesTests
         }
     }
 
+    [Fact]
+    public void Open_ADirectoryAndItsCopyAreGiven_IsRefusedByName()
+    {
+        SimulatedDisk disk = NewDisk();
+        Written(In(disk, "/log1"));
+        disk.Kill();
+        disk.CreateDirectory("/copy");
+        foreach (string name in disk.List("/log1")) { disk.LinkOrCopy("/log1/" + name, "/copy/" + name); }
+        foreach (string[] both in (string[][])[["/log1", "/copy"], ["/copy", "/log1"]])
+        {
+            Assert.Contains($"{both[1]} is a copy of {both[0]}: give one of them", Assert.Throws<LogDirectoriesException>(
+                () => VersionLog.Open(In(disk, both))).Message, StringComparison.Ordinal);
+        }
+        Assert.Equal(Stream(1000, 5000), ReadAll(VersionLog.Open(In(disk, "/log1")), 1000));
+    }
+
+    [Fact]
+    public void Open_TheLogsOwnDirectoryIsACopy_IsRefusedByName()
+    {
+        SimulatedDisk disk = NewDisk();
+        Written(In(disk, "/log1"));
+        disk.Kill();
+        disk.CreateDirectory("/copy");
+        foreach (string name in disk.List("/log")) { disk.LinkOrCopy("/log/" + name, "/copy/" + name); }
+        VersionLogOptions copy = In(disk, "/log1") with { Directory = "/copy" };
+        Assert.Contains("/log1 belongs to the version log in /log, of which /copy is a copy", Assert.Throws<LogDirectoriesException>(
+            () => VersionLog.Open(copy)).Message, StringComparison.Ordinal);
+        // Nor while that log is open.
+        using VersionLog log = VersionLog.Open(In(disk, "/log1"));
+        Assert.Throws<LogFencedException>(() => VersionLog.Open(copy));
+    }
+
     // All of it, or its newest segment.
     [Theory]
     [InlineData(true)]
@@ -329,8 +361,12 @@ public class LogDirectoriesTests
         disk.Kill();
         // As a trim that a crash has interrupted.
         disk.Delete("/log/0000000001-000000000001.slog");
+        // What the log has not written itself stays.
+        string[] others = [.. Segments(disk, "/log1").SelectMany(n => (string[])[n + ".bak", n[..^6] + ".slog", n[..^6] + "xx.slog"])];
+        foreach (string name in others) { disk.LinkOrCopy("/log1/" + Segments(disk, "/log1").First(), "/log1/" + name); }
         log = VersionLog.Open(options);
-        Assert.Equal(["0000000001-000000000002"], Segments(disk, "/log1").Select(n => n[..23]));
+        Assert.Equal(["0000000001-000000000002"], Segments(disk, "/log1").Except(others).Select(n => n[..23]));
+        Assert.Equal(others.Order(), disk.List("/log1").Intersect(others).Order());
         Assert.Equal(1, log.Report.Segments);
     }
 

@@ -175,6 +175,10 @@ internal sealed record SegmentHeader
         WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()));
         uint[] parts = format == FormatVersion ? new uint[Math.Min(reader.U32(), PartsMax)] : [];
         for (int i = 0; i < parts.Length; i++) { parts[i] = reader.U32(); }
+        if (parts.Distinct().Count() < parts.Length)
+        {
+            throw new LogCorruptException(file, BlockFormat.HeaderBytes, "the segment's header names a directory twice");
+        }
         return new SegmentHeader
         {
             Shard = shard, Salt = salt, Reason = reason, Epoch = epoch, Sequence = sequence, PreviousSequence = previous,

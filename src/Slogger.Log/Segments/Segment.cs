@@ -171,6 +171,8 @@ internal static class SegmentName
     /// <summary>Of all files of segments.</summary>
     public const string Extension = ".slog";
 
+    private const int PartDigits = 8;
+
     /// <summary>Where the index of a segment is.</summary>
     public static string IndexOf(string segmentPath) => Path.ChangeExtension(segmentPath, IndexExtension);
 
@@ -184,9 +186,11 @@ internal static class SegmentName
     /// <summary>Reads such a name.</summary>
     public static bool TryParsePart(string name, out long sequence)
     {
-        int last = name.LastIndexOf('-');
+        int digits = name.LastIndexOf('-') + 1;
         sequence = 0;
-        return last > 0 && TryParse(name[..last] + Extension, out _, out sequence);
+        return digits > 0 && name.Length == digits + PartDigits + Extension.Length
+            && uint.TryParse(name.AsSpan(digits, PartDigits), NumberStyles.AllowHexSpecifier, CultureInfo.InvariantCulture, out _)
+            && TryParse(name.Remove(digits - 1, 1 + PartDigits), out _, out sequence);
     }
 
     public static bool TryParse(string name, out long epoch, out long sequence)
