@@ -3,8 +3,8 @@
 //   - each has a note (slogger-log.json) that says which log it is of, and its own number, which is drawn once;
 //   - the log's own directory has a list of them (directories.json), with their paths: it names what is missing;
 //   - a segment's header says in which directories, by number, its files are.
-// A directory may have another path at the next opening, and one in which no segment has a file any more may be left out. The list is
-// durable before a new directory's note is, and that before any segment needs it: whatever a crash leaves can be begun anew.
+// A directory may have another path at the next opening. It cannot be left out while a segment has a file there, and each new one has. The
+// list is durable before a new directory's note is, and that before any segment needs it: whatever a crash leaves can be opened again.
 using System.Globalization;
 using System.Security.Cryptography;
 using System.Text.Json.Serialization;
@@ -71,7 +71,8 @@ internal sealed class LogDirectories : IDisposable
             ? $"{known} has no {NoteName}, but segment {segment} of the version log in {_options.Directory} has a file there: it may not "
                 + "be mounted, or was emptied. Bring it back, with all that was in it, then start again."
             : $"Segment {segment} of the version log in {_options.Directory} has a file in {known}, which is not among the directories "
-                + "that are given. Give it, too: a directory can be left out when the log has no segment there any more.");
+                + "that are given. Give it, too; if it was moved, give its new path in place of the old one. A directory cannot be taken "
+                + "away while the log lives.");
     }
 
     /// <summary>Checks what is in the directories against the log's segments. Changes nothing.</summary>
@@ -140,8 +141,12 @@ internal sealed class LogDirectories : IDisposable
             LogDirectoriesJson.Default.DirectoryNote, mayReturn: true));
         if (note is not null && note.Log != _log)
         {
-            throw new LogDirectoriesException($"{path} belongs to another version log: that of shard {note.Shard} in {note.Home}, not the "
-                + $"one in {_options.Directory}. Give each log directories of its own. If {_options.Directory} was lost, put it back.");
+            string whose = note.Home == Home
+                ? $"{path} belongs to another version log: one of shard {note.Shard} that was in {Home} before. "
+                : $"{path} belongs to another version log: that of shard {note.Shard} in {note.Home}, not the one in {_options.Directory}. "
+                    + "Give each log directories of its own. ";
+            throw new LogDirectoriesException(whose
+                + $"If {_options.Directory} was lost, put it back; to begin anew, empty {path}, too.");
         }
         if (note is not null && note.Home != Home && IsOfAnother(note, path))
         {

@@ -93,6 +93,15 @@ internal sealed class Segment
         return reader.EndsAt(end);
     }
 
+    /// <summary>What to throw for a block that is not what it was.</summary>
+    /// <param name="position">Where it is in the segment.</param>
+    /// <param name="problem">What is wrong.</param>
+    /// <param name="reader">What has read there last; null: nothing was read.</param>
+    public LogCorruptException Corrupt(long position, string problem, BlockReader? reader = null) =>
+        IsOneFile ? new(Path, position, problem)
+        : reader?.Found is { } found ? new(Paths[found.Part], found.Position, problem)
+        : new(Paths, position, problem);
+
     /// <summary>Tells the index of a block; called in the segment's order.</summary>
     public void Observe(long filePosition, long streamOffset, Boundary? lastBefore, long number, ReadOnlySpan<long> places)
     {
