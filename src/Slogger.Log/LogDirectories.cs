@@ -3,7 +3,7 @@
 //   - each has a note (slogger-log.json) that says which log it is of, and its own number, which is drawn once;
 //   - the log's own directory has a list of them (directories.json), with their paths: it names what is missing;
 //   - a segment's header says in which directories, by number, its files are.
-// A directory may have another path at the next opening. It cannot be left out while a segment has a file there, and each new one has. The
+// A directory may have another path at the next opening. It cannot be left out while a segment has a file there: each new one has. The
 // list is durable before a new directory's note is, and that before any segment needs it: whatever a crash leaves can be opened again.
 using System.Globalization;
 using System.Security.Cryptography;
