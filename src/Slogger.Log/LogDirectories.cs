@@ -3,8 +3,8 @@
 //   - each has a note (slogger-log.json) that says which log it is of, and its own number, which is drawn once;
 //   - the log's own directory has a list of them (directories.json), with their paths: it names what is missing;
 //   - a segment's header says in which directories, by number, its files are.
-// A directory may have another path at the next opening, and one in which no segment has a file any more may be left out. The list is
-// durable before a new directory's note is, and that before any segment needs it: whatever a crash leaves can be begun anew.
+// A directory may have another path at the next opening. It cannot be left out while a segment has a file there: each new one has. The
+// list is durable before a new directory's note is, and that before any segment needs it: whatever a crash leaves can be opened again.
 using System.Globalization;
 using System.Security.Cryptography;
 using System.Text.Json.Serialization;
@@ -71,7 +71,8 @@ internal sealed class LogDirectories : IDisposable
             ? $"{known} has no {NoteName}, but segment {segment} of the version log in {_options.Directory} has a file there: it may not "
                 + "be mounted, or was emptied. Bring it back, with all that was in it, then start again."
             : $"Segment {segment} of the version log in {_options.Directory} has a file in {known}, which is not among the directories "
-                + "that are given. Give it, too: a directory can be left out when the log has no segment there any more.");
+                + "that are given. Give it, too; if it was moved, give its new path in place of the old one. A directory cannot be taken "
+                + "away while the log lives.");
     }
 
     /// <summary>Checks what is in the directories against the log's segments. Changes nothing.</summary>
@@ -140,11 +141,14 @@ internal sealed class LogDirectories : IDisposable
             LogDirectoriesJson.Default.DirectoryNote, mayReturn: true));
         if (note is not null && note.Log != _log)
         {
-            throw new LogDirectoriesException($"{path} belongs to another version log: that of shard {note.Shard} in {note.Home}, not the "
-                + $"one in {_options.Directory}. Give each log directories of its own. If {_options.Directory} was lost, put it back.");
+            string whose = note.Home == Home
+                ? $"{path} belongs to another version log: one of shard {note.Shard} that was in {Home} before. "
+                : $"{path} belongs to another version log: that of shard {note.Shard} in {note.Home}, not the one in {_options.Directory}. "
+                    + "Give each log directories of its own. ";
+            throw new LogDirectoriesException(whose
+                + $"If {_options.Directory} was lost, put it back; to begin anew, empty {path}, too.");
         }
-        if (note is not null && note.Home != Home && ReadList(files, note.Home) is { } other && other.Log == note.Log
-            && other.Directories.Any(d => d.Path == path))
+        if (note is not null && note.Home != Home && IsOfAnother(note, path))
         {
             throw new LogDirectoriesException($"{path} belongs to the version log in {note.Home}, of which {_options.Directory} is a copy. "
                 + $"Copy {path}, too, and give that copy.");
@@ -154,9 +158,34 @@ internal sealed class LogDirectories : IDisposable
             throw new LogDirectoriesException($"{path} has segments of a version log, but no {NoteName} that says of which. Put that file "
                 + "back from a copy, or give an empty directory.");
         }
+        if (note is not null && _given.Find(d => d.Number == note.Number) is { } other)
+        {
+            throw new LogDirectoriesException($"{path} is a copy of {other.Path}: give one of them as a directory of the version log.");
+        }
         if (note is null) { _withoutNote.Add(path); }
         if (note is null && _options.MoreDirectories is null) { return; }
         _given.Add(new(note?.Number ?? 0, path) { NeedsNote = note?.Home != Home });
+    }
+
+    // Whether the log that a note names is elsewhere, and this one its copy. A path may lead here under another name: then the lock is held
+    // already, by this process. A log that is open elsewhere has the lock of the given directory, too.
+    private bool IsOfAnother(DirectoryNote note, string path)
+    {
+        try
+        {
+            if (ReadList(_options.Files, note.Home) is not { } other || other.Log != note.Log
+                || other.Directories.All(d => d.Path != path))
+            {
+                return false;
+            }
+            using IDisposable? taken = _options.Files.TryLock(Path.Combine(note.Home, VersionLog.LockName));
+            return taken is not null;
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // What this process cannot open is not its log.
+            return false;
+        }
     }
 
     private static DirectoryList? ReadList(IFileLayer files, string home) => Readable(() => DurableFile.ReadJson(

@@ -109,7 +109,7 @@ public sealed class LogReader : IDisposable
             _hasBlock = false;
             if (_blocks!.Read(_nextBlock, segment.DurableEnd) != BlockStatus.Valid)
             {
-                throw new LogCorruptException(segment.Path, _nextBlock, "a block that was durable is missing or damaged");
+                throw segment.Corrupt(_nextBlock, "a block that was durable is missing or damaged", _blocks);
             }
             _hasBlock = true;
             _nextBlock += _blocks.Header.TotalBytes;

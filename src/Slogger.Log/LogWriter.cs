@@ -20,7 +20,8 @@ internal sealed class LogWriter(int part)
     /// <summary>Where its next block goes in the file. Under the log's I/O lock.</summary>
     public long Position { get; set; }
 
-    /// <summary>Blocks that it was dealt and could not write: it writes them before any others. Under <see cref="Turn"/>.</summary>
+    /// <summary>Blocks that it was dealt, and that are not written, or not synced: that is done before it is dealt others. Under
+    /// <see cref="Turn"/>.</summary>
     public DealtBlocks? Unfinished { get; set; }
 }
 

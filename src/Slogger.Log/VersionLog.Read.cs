@@ -240,7 +240,7 @@ public sealed partial class VersionLog
         {
             if (reader.Read(position, end) != BlockStatus.Valid)
             {
-                throw new LogCorruptException(segment.Path, position, "a block that was durable is missing or damaged");
+                throw segment.Corrupt(position, "a block that was durable is missing or damaged", reader);
             }
             for (int i = 0; i < reader.Header.EntryCount; i++)
             {

@@ -223,8 +223,7 @@ public sealed partial class VersionLog
             }
             if (header.PreviousEnd > previous.FileBytes || header.PreviousEnd < previous.FirstBlock)
             {
-                throw new LogCorruptException(previous.Path, previous.FileBytes,
-                    $"the file should have at least {header.PreviousEnd} bytes");
+                throw previous.Corrupt(previous.FileBytes, $"the segment should have at least {header.PreviousEnd} bytes");
             }
             previous.DurableEnd = header.PreviousEnd;
         }

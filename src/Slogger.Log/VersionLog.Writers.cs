@@ -47,6 +47,8 @@ public sealed partial class VersionLog
                 if (dealt is not null)
                 {
                     Write(dealt);
+                    // Whoever appends has room now: whoever syncs, or begins a segment, syncs this, too.
+                    if (position is null && IsDone(null)) { return; }
                     Sync(dealt);
                 }
             }

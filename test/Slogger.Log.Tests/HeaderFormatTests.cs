@@ -55,6 +55,15 @@ public class HeaderFormatTests
             StringComparison.Ordinal);
     }
 
+    [Fact]
+    public void Header_ThatNamesADirectoryTwice_IsRefused()
+    {
+        byte[] bytes = new byte[SegmentHeader.BytesMax];
+        int length = (HeaderOf(1) with { Parts = [5, 7, 5] }).Encode(bytes);
+        LogCorruptException e = Assert.Throws<LogCorruptException>(() => SegmentHeader.Decode(bytes.AsSpan(0, length), "file"));
+        Assert.Contains("names a directory twice (file file", e.Message, StringComparison.Ordinal);
+    }
+
     [Theory]
     [InlineData(1)]
     [InlineData(2)]

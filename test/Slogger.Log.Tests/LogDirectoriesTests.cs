@@ -150,8 +150,66 @@ public class LogDirectoriesTests
         string file = "/log1/" + Segments(disk, "/log1").First();
         for (int i = 0; i < 512; i++) { disk.Flip(file, i, disk.ByteAt(file, i)); }
         disk.Kill();
-        Assert.Contains("a block is missing below blocks written after its sync", Assert.Throws<LogCorruptException>(
-            () => VersionLog.Open(options)).Message, StringComparison.Ordinal);
+        string message = Assert.Throws<LogCorruptException>(() => VersionLog.Open(options)).Message;
+        Assert.Contains("a block is missing below blocks written after its sync (files /log/0000000001-000000000001.slog and "
+            + $"{file}, position ", message, StringComparison.Ordinal);
+        Assert.Contains(" in the segment)", message, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Open_AByteOfABlockIsFlipped_NamesItsFileAndThePlaceInIt()
+    {
+        const int seed = 20_240_118;
+        var random = new Random(seed);
+        SimulatedDisk disk = NewDisk();
+        VersionLogOptions options = In(disk, "/log1", "/log2") with { SegmentBytes = 3 * (16 << 10) };
+        VersionLog log = Begun(options);
+        for (int i = 0; i < 40; i++)
+        {
+            Write(log, 1500, 10 + i);
+            log.Sync();
+        }
+        Assert.True(Segments(disk, "/log").Count() > 1);
+        log.Dispose();
+        foreach (string path in disk.Paths.Where(p => p.EndsWith(".slog", StringComparison.Ordinal)).ToList())
+        {
+            // A block does not end with a zero.
+            long end = disk.LengthOf(path);
+            while (end > 0 && disk.ByteAt(path, end - 1) == 0) { end--; }
+            Assert.True(end > 0, path);
+            int before = path.StartsWith("/log/", StringComparison.Ordinal) ? SegmentHeader.BytesMax : 2 << 10;
+            for (long at = 0; at < end; at += random.Next(1, 200))
+            {
+                byte mask = (byte)random.Next(1, 256);
+                disk.Flip(path, at, mask);
+                var caught = Assert.Throws<LogCorruptException>(() => VersionLog.Open(options));
+                Assert.Equal(path, caught.File);
+                Assert.InRange(caught.Position, at - before, at);
+                disk.Flip(path, at, mask);
+            }
+        }
+        Assert.Equal(Stream(1000, 60_000), ReadAll(VersionLog.Open(options), 1000));
+    }
+
+    [Fact]
+    public void Append_TheBuffersAreFull_WritesAndDoesNotSync()
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLogOptions options = In(disk, "/log1") with { BufferBytes = 4 << 10 };
+        VersionLog log = Begun(options);
+        int before = disk.DataSyncs;
+        log.Append(Stream(1000, 5000));
+        Assert.Equal(before, disk.DataSyncs);
+        Assert.Single(log.Dealt);
+        Assert.Equal(6000, log.Sync());
+        // Nor is it forgotten where a segment begins.
+        log.Append(Stream(6000, 100_000));
+        Assert.Equal(106_000, log.Sync());
+        Assert.Empty(log.Dealt);
+        disk.Crash();
+        log = VersionLog.Open(options);
+        Assert.Equal(Stream(1000, 105_000), ReadAll(log, 1000));
+        Assert.True(log.Report.Segments > 1);
     }
 
     [Fact]
@@ -265,6 +323,26 @@ public class LogDirectoriesTests
     }
 
     [Fact]
+    public void Open_TheLogsOwnDirectoryWasEmptied_SaysHowToBeginAnew()
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLogOptions options = In(disk, "/log1");
+        Written(options);
+        disk.Kill();
+        Empty("/log");
+        Assert.Contains("/log1 belongs to another version log: one of shard 1 that was in /log before. If /log was lost, put it back; to "
+            + "begin anew, empty /log1, too.", Assert.Throws<LogDirectoriesException>(() => VersionLog.Open(options)).Message,
+            StringComparison.Ordinal);
+        Empty("/log1");
+        Written(options);
+
+        void Empty(string directory)
+        {
+            foreach (string name in disk.List(directory)) { disk.Delete($"{directory}/{name}"); }
+        }
+    }
+
+    [Fact]
     public void Open_ADirectoryIsGivenTwice_IsRefusedByName()
     {
         SimulatedDisk disk = NewDisk();
@@ -273,6 +351,38 @@ public class LogDirectoriesTests
             Assert.Contains($"{directories[0]} is given twice", Assert.Throws<LogDirectoriesException>(
                 () => VersionLog.Open(In(disk, directories))).Message, StringComparison.Ordinal);
         }
+    }
+
+    [Fact]
+    public void Open_ADirectoryAndItsCopyAreGiven_IsRefusedByName()
+    {
+        SimulatedDisk disk = NewDisk();
+        Written(In(disk, "/log1"));
+        disk.Kill();
+        disk.CreateDirectory("/copy");
+        foreach (string name in disk.List("/log1")) { disk.LinkOrCopy("/log1/" + name, "/copy/" + name); }
+        foreach (string[] both in (string[][])[["/log1", "/copy"], ["/copy", "/log1"]])
+        {
+            Assert.Contains($"{both[1]} is a copy of {both[0]}: give one of them", Assert.Throws<LogDirectoriesException>(
+                () => VersionLog.Open(In(disk, both))).Message, StringComparison.Ordinal);
+        }
+        Assert.Equal(Stream(1000, 5000), ReadAll(VersionLog.Open(In(disk, "/log1")), 1000));
+    }
+
+    [Fact]
+    public void Open_TheLogsOwnDirectoryIsACopy_IsRefusedByName()
+    {
+        SimulatedDisk disk = NewDisk();
+        Written(In(disk, "/log1"));
+        disk.Kill();
+        disk.CreateDirectory("/copy");
+        foreach (string name in disk.List("/log")) { disk.LinkOrCopy("/log/" + name, "/copy/" + name); }
+        VersionLogOptions copy = In(disk, "/log1") with { Directory = "/copy" };
+        Assert.Contains("/log1 belongs to the version log in /log, of which /copy is a copy", Assert.Throws<LogDirectoriesException>(
+            () => VersionLog.Open(copy)).Message, StringComparison.Ordinal);
+        // Nor while that log is open.
+        using VersionLog log = VersionLog.Open(In(disk, "/log1"));
+        Assert.Throws<LogFencedException>(() => VersionLog.Open(copy));
     }
 
     // All of it, or its newest segment.
@@ -329,8 +439,12 @@ public class LogDirectoriesTests
         disk.Kill();
         // As a trim that a crash has interrupted.
         disk.Delete("/log/0000000001-000000000001.slog");
+        // What the log has not written itself stays.
+        string[] others = [.. Segments(disk, "/log1").SelectMany(n => (string[])[n + ".bak", n[..^6] + ".slog", n[..^6] + "xx.slog"])];
+        foreach (string name in others) { disk.LinkOrCopy("/log1/" + Segments(disk, "/log1").First(), "/log1/" + name); }
         log = VersionLog.Open(options);
-        Assert.Equal(["0000000001-000000000002"], Segments(disk, "/log1").Select(n => n[..23]));
+        Assert.Equal(["0000000001-000000000002"], Segments(disk, "/log1").Except(others).Select(n => n[..23]));
+        Assert.Equal(others.Order(), disk.List("/log1").Intersect(others).Order());
         Assert.Equal(1, log.Report.Segments);
     }
 

@@ -1,4 +1,5 @@
-// The real file layer, with real threads: one appends, one syncs, or as many as the log has directories, one reads, one trims.
+// The real file layer: with real threads, of which one appends, one syncs, or as many as the log has directories, one reads, one trims;
+// and with other names for directories.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
@@ -131,6 +132,31 @@ public sealed class RealDiskTests : IDisposable
             Stream(again.StartOffset, (int)(again.EndOffset - again.StartOffset))));
         again.Verify();
         Assert.Throws<LogFencedException>(() => VersionLog.Open(options));
+    }
+
+    // The log's own directory has two names, and the other one moves to another disk.
+    [Fact]
+    public void Open_DirectoriesHaveOtherPaths_GoesOn()
+    {
+        string home = Path.Combine(_directory, "log"), link = Path.Combine(_directory, "link"), more = Path.Combine(_directory, "log1"),
+            moved = Path.Combine(_directory, "moved");
+        VersionLogOptions options = Options(SystemFileLayer.Instance, home) with { MoreDirectories = [more] };
+        using (VersionLog log = Begun(options))
+        {
+            Write(log, 5000, 10);
+            log.Sync();
+        }
+        Directory.CreateSymbolicLink(link, home);
+        int end = 5000;
+        foreach ((string own, string other) in ((string, string)[])[(link, more), (home, more), (link, moved), (home, moved)])
+        {
+            if (!Directory.Exists(other)) { Directory.Move(more, other); }
+            using VersionLog log = VersionLog.Open(options with { Directory = own, MoreDirectories = [other] });
+            Assert.Equal(Stream(1000, end), ReadAll(log, 1000));
+            Write(log, 1000, end);
+            log.Sync();
+            end += 1000;
+        }
     }
 
     [Fact]

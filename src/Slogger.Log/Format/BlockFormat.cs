@@ -12,9 +12,9 @@
 //     trailer  8 bytes, constant: never zero, so that a write that was cut short shows
 //
 //   Header:
-//      0 u32 magic "SLB1"         24 i64 syncedUpTo: file position known to be durable when this block was made
+//      0 u32 magic "SLB1"         24 i64 syncedUpTo: position in the segment known to be durable when this block was made
 //      4 u8  kind: 1, 2, 3        32 u32 dataBytes         44 u32 payload checksum: CRC-32C of [64, end of block)
-//      5 u8[3] zero               36 u32 entryCount        48 u64 number of the block in its file, from 0
+//      5 u8[3] zero               36 u32 entryCount        48 u64 number of the block in its segment, from 0
 //      8 i64 offset in the stream 40 u32 zeroSectors       56 u32 zero
 //     16 i64 position in the file                          60 u32 header checksum: CRC-32C of [0, 60), begun with the salt
 //

@@ -6,16 +6,25 @@ public abstract class LogException(string message, Exception? inner = null) : Ex
 
 /// <summary>A byte that was once durable is not what was written. Nothing is repaired automatically: cutting here would
 /// lose committed versions.</summary>
-public sealed class LogCorruptException(string file, long position, string problem) : LogException(
-    $"The version log is corrupt: {problem} (file {file}, byte {position}). Do not delete the file: versions at or after " +
-    "this point may be committed. Restore the file from a copy of this disk, or re-seed this shard from its store or its " +
-    "backup, which starts a new history.")
+public sealed class LogCorruptException : LogException
 {
-    /// <summary>Path of the file.</summary>
-    public string File { get; } = file;
+    /// <summary>In a file.</summary>
+    public LogCorruptException(string file, long position, string problem) : base(
+        $"The version log is corrupt: {problem} (file {file}, byte {position}). Do not delete the file: versions at or after " +
+        "this point may be committed. Restore the file from a copy of this disk, or re-seed this shard from its store or its " +
+        "backup, which starts a new history.") => (File, Position) = (file, position);
 
-    /// <summary>Byte position in the file at which the problem was found.</summary>
-    public long Position { get; } = position;
+    /// <summary>In a segment that has several files, none of which has what is missing.</summary>
+    internal LogCorruptException(IReadOnlyList<string> files, long position, string problem) : base(
+        $"The version log is corrupt: {problem} (files {string.Join(" and ", files)}, position {position} in the segment). Do not delete " +
+        "the files: versions at or after this point may be committed. Restore all of them from a copy of these disks, or re-seed this " +
+        "shard from its store or its backup, which starts a new history.") => (File, Position) = (files[0], position);
+
+    /// <summary>Path of the file; of a segment that has several, and lacks a block, the first.</summary>
+    public string File { get; }
+
+    /// <summary>Byte position in the file at which the problem was found; of such a segment the position in it.</summary>
+    public long Position { get; }
 }
 
 /// <summary>The disk refused an operation.</summary>

@@ -1,9 +1,10 @@
-// THE FORMAT OF A SEGMENT'S HEADER: the data of the first block (kind 1) of each file. It restates everything a reader must
-// know of what came before, so that older files can be deleted, and so that a change of history is one atomic
-// write: a history begins, or a world-line or a reign branches off, exactly when the header of the segment that says so is durable.
+// THE FORMAT OF A SEGMENT'S HEADER: the data of the first block (kind 1) of its file in the log's own directory; its files in further
+// directories have none. It restates everything a reader must know of what came before, so that older files can be deleted, and so that
+// a change of history is one atomic write: a history begins, or a world-line or a reign branches off, exactly when the header of the
+// segment that says so is durable.
 //
 //   u32 format (3 or 4)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind, 6 reign
-//   u64 epoch   u64 sequence   u64 previous sequence (0: none)   i64 end of the previous file (bytes that count)
+//   u64 epoch   u64 sequence   u64 previous sequence (0: none)   i64 end of the previous segment (bytes that count, of all its files)
 //   u64 sequence of the segment that began this history
 //   origin:  text replication id, i64 offset, i32 database       text: u8 length, ASCII bytes
 //   text current replication id
@@ -175,6 +176,10 @@ internal sealed record SegmentHeader
         WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()));
         uint[] parts = format == FormatVersion ? new uint[Math.Min(reader.U32(), PartsMax)] : [];
         for (int i = 0; i < parts.Length; i++) { parts[i] = reader.U32(); }
+        if (parts.Distinct().Count() < parts.Length)
+        {
+            throw new LogCorruptException(file, BlockFormat.HeaderBytes, "the segment's header names a directory twice");
+        }
         return new SegmentHeader
         {
             Shard = shard, Salt = salt, Reason = reason, Epoch = epoch, Sequence = sequence, PreviousSequence = previous,

@@ -38,6 +38,7 @@ internal sealed class BlockReader(
     private long _number;                                          // of several files: of the block that is next
     private bool _isPassed = true;                                 // whether those are behind the block read last
     private int _part;
+    private int _found = -1;                                       // the file that the last read found something in
     private int _blockStart;
 
     /// <summary>Of one file.</summary>
@@ -52,6 +53,10 @@ internal sealed class BlockReader(
 
     /// <summary>Of several files: where each has its next block, the one read last included. Else empty.</summary>
     public ReadOnlySpan<long> Places => IsOneFile ? [] : _next;
+
+    /// <summary>Of several files: which has what was read last, a block or what is left of one, and where in it; null: none has.
+    /// </summary>
+    public (int Part, long Position)? Found => _found < 0 ? null : (_found, _next[_found]);
 
     private bool IsOneFile => _windows.Length == 1;
 
@@ -73,9 +78,9 @@ internal sealed class BlockReader(
     {
         if (IsOneFile) { return ReadAt(0, position, limit); }
         PassBlock();
+        _found = -1;
         if (position >= limit) { return BlockStatus.Empty; }
         IReadOnlyList<long> until = ends!();
-        bool isCorrupt = false;
         for (int part = 0; part < _next.Length; part++)
         {
             bool hasMore = until[part] - _next[part] >= BlockFormat.HeaderBytes;
@@ -84,14 +89,15 @@ internal sealed class BlockReader(
             bool isHeader = BlockFormat.TryDecodeHeader(bytes, salt, _next[part], out BlockHeader header);
             if (isHeader && header.Number == _number)
             {
+                _found = part;
                 BlockStatus status = ReadAt(part, _next[part], until[part]);
                 _isPassed = status != BlockStatus.Valid;
                 return status;
             }
             // A file may be ahead, where another one lacks a block, but never behind.
-            isCorrupt |= isHeader ? header.Number < _number : !BlockFormat.IsZero(bytes);
+            if (_found < 0 && (isHeader ? header.Number < _number : !BlockFormat.IsZero(bytes))) { _found = part; }
         }
-        return isCorrupt ? BlockStatus.Corrupt : BlockStatus.Empty;
+        return _found < 0 ? BlockStatus.Empty : BlockStatus.Corrupt;
     }
 
     /// <summary>Where each file ends, if the segment ends behind the block read last.</summary>

@@ -93,6 +93,15 @@ internal sealed class Segment
         return reader.EndsAt(end);
     }
 
+    /// <summary>What to throw for a block that is not what it was.</summary>
+    /// <param name="position">Where it is in the segment.</param>
+    /// <param name="problem">What is wrong.</param>
+    /// <param name="reader">What has read there last; null: nothing was read.</param>
+    public LogCorruptException Corrupt(long position, string problem, BlockReader? reader = null) =>
+        IsOneFile ? new(Path, position, problem)
+        : reader?.Found is { } found ? new(Paths[found.Part], found.Position, problem)
+        : new(Paths, position, problem);
+
     /// <summary>Tells the index of a block; called in the segment's order.</summary>
     public void Observe(long filePosition, long streamOffset, Boundary? lastBefore, long number, ReadOnlySpan<long> places)
     {
@@ -171,6 +180,8 @@ internal static class SegmentName
     /// <summary>Of all files of segments.</summary>
     public const string Extension = ".slog";
 
+    private const int PartDigits = 8;
+
     /// <summary>Where the index of a segment is.</summary>
     public static string IndexOf(string segmentPath) => Path.ChangeExtension(segmentPath, IndexExtension);
 
@@ -184,9 +195,11 @@ internal static class SegmentName
     /// <summary>Reads such a name.</summary>
     public static bool TryParsePart(string name, out long sequence)
     {
-        int last = name.LastIndexOf('-');
+        int digits = name.LastIndexOf('-') + 1;
         sequence = 0;
-        return last > 0 && TryParse(name[..last] + Extension, out _, out sequence);
+        return digits > 0 && name.Length == digits + PartDigits + Extension.Length
+            && uint.TryParse(name.AsSpan(digits, PartDigits), NumberStyles.AllowHexSpecifier, CultureInfo.InvariantCulture, out _)
+            && TryParse(name.Remove(digits - 1, 1 + PartDigits), out _, out sequence);
     }
 
     public static bool TryParse(string name, out long epoch, out long sequence)

@@ -6,8 +6,8 @@ using Slogger.Log.Format;
 namespace Slogger.Log.Segments;
 
 /// <summary>What a walk over a segment found.</summary>
-/// <param name="End">File position after the last block.</param>
-/// <param name="ProvenEnd">File position that a block states to have been synced.</param>
+/// <param name="End">Position in the segment after the last block.</param>
+/// <param name="ProvenEnd">Position in the segment that a block states to have been synced.</param>
 /// <param name="EndOffset">Stream offset after the last block.</param>
 /// <param name="LastBoundary">The last version closed.</param>
 /// <param name="Held">The last cut held.</param>
@@ -44,7 +44,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
             BlockHeader header = reader.Header;
             if (header.Kind != BlockKind.Data || header.StreamOffset != offset || header.Number != number)
             {
-                throw new LogCorruptException(segment.Path, position, "a block is out of sequence");
+                throw segment.Corrupt(position, "a block is out of sequence", reader);
             }
             segment.Observe(position, offset, last, number, reader.Places);
             offset += header.DataBytes;
@@ -59,7 +59,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
                 }
                 if (!entry.Closes || entry.Version <= lastVersion.Number || entry.Offset > offset)
                 {
-                    throw new LogCorruptException(segment.Path, position, "a version is out of sequence");
+                    throw segment.Corrupt(position, "a version is out of sequence", reader);
                 }
                 last = entry.ToBoundary(segment.Header.WorldLine);
                 lastVersion = last.Value.Version;
@@ -75,15 +75,15 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
     {
         if (isSealed)
         {
-            throw new LogCorruptException(segment.Path, position, "a block that was durable is missing or damaged");
+            throw segment.Corrupt(position, "a block that was durable is missing or damaged", reader);
         }
         if (status == BlockStatus.Corrupt)
         {
-            throw new LogCorruptException(segment.Path, position, "a block was changed after it was written");
+            throw segment.Corrupt(position, "a block was changed after it was written", reader);
         }
         if (reader.WasOnceDurable(position, limit))
         {
-            throw new LogCorruptException(segment.Path, position, "a block is missing below blocks written after its sync");
+            throw segment.Corrupt(position, "a block is missing below blocks written after its sync", reader);
         }
     }
 }

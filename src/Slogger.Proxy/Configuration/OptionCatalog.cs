@@ -210,9 +210,10 @@ public static class OptionCatalog
             "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
         new("log-dirs", Durability, "DIR[,DIR...]",
             "Up to 7 further directories for the version log, beside DATA/log, each best on a disk of its own. What is appended is dealt to "
-            + "them in turn, and as many syncs run at a time. They belong to this log alone. All that the log lies in are needed to open "
-            + "it. One can be added at a start, and left out only after the log has begun anew. For --commit log. Without it "
-            + "restore uses those that the log was opened with last.", "none", nameof(ServeOptions.LogDirectories)) { Commands = Both },
+            + "them in turn, and as many syncs run at a time. They belong to this log alone. To open the log, all of its directories are "
+            + "needed. One can be added at a start. A directory cannot be taken away while the log lives. It can be moved: stop, move all "
+            + "of it, and give the new path in place of the old one. For --commit log. Without it restore uses those that the log was "
+            + "opened with last.", "none", nameof(ServeOptions.LogDirectories)) { Commands = Both },
         new("retention", Durability, "DURATION",
             "How far back the past can be read. Older log is deleted with the next checkpoint. --log-budget wins: if it is reached before, "
             + "the past is shorter, and slogger retention says so. For --commit log; and for the embedded store, which keeps no past "

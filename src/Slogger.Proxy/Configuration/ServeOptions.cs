@@ -155,7 +155,8 @@ public sealed record ServeOptions
 
     /// <summary>
     /// Further directories of the version log, up to 7, beside the one in <see cref="DataDirectory"/>, each best on a disk of its own.
-    /// Default: none. As many syncs run at a time as there are directories. One in which the log has segments cannot be left out.
+    /// Default: none. As many syncs run at a time as there are directories. One cannot be taken away while the log lives; it
+    /// can be moved as a whole, and is then given by its new path.
     /// </summary>
     public ImmutableArray<string> LogDirectories { get; init; } = [];
 

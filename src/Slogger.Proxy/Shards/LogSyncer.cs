@@ -34,7 +34,8 @@ internal sealed class LogSyncer(VersionLog log, Action<Boundary?> synced, Action
     public void Join()
     {
         _wanted.Set();
-        foreach (Thread thread in _threads) { thread.Join(EndLimit); }
+        long deadline = Environment.TickCount64 + (long)EndLimit.TotalMilliseconds;
+        foreach (Thread thread in _threads) { thread.Join((int)Math.Max(0, deadline - Environment.TickCount64)); }
     }
 
     private void Run(CancellationToken ending)
@@ -61,5 +62,9 @@ internal sealed class LogSyncer(VersionLog log, Action<Boundary?> synced, Action
         _wanted.Set();
     }
 
-    public void Dispose() => _wanted.Dispose();
+    public void Dispose()
+    {
+        // A thread that hangs in a sync comes back to it.
+        if (!Array.Exists(_threads, t => t.IsAlive)) { _wanted.Dispose(); }
+    }
 }
