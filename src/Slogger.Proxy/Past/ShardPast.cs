@@ -216,6 +216,7 @@ internal sealed class ShardPast : IPastReads
     public Task<byte[]> ChangedAsync(PastChanges asked) => InTurnAsync(asked.To, async last =>
     {
         ReadRights rights = await RightsAsync().ConfigureAwait(false);
+        if (asked.From > last.Number) { throw new PastException($"version {asked.From} is behind version {last}"); }
         _instants.RequireKnown(new(asked.From));
         // What it did before it had slots was not for clients.
         if (_instants.Owners.HadAnyFrom(new(asked.From)) is not { } from || from > last) { return PastReplies.Changed(new(asked.To), []); }
