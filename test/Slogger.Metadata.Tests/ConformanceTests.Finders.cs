@@ -309,6 +309,7 @@ public abstract partial class ConformanceTests
         await using IMetadataStore used = store;
         Assert.True(await store.RenewShardAsync("c", new(1), epochs[1]));
         Assert.True(await store.RenewShardAsync("c", new(1), epochs[1]));
+        Assert.Equal([0, 2, 0], (await store.WatchAsync("c")).Leases.Select(l => l.Renewals));
         long young = await store.TakeShardEpochAsync("c", new(1), "another");
         Assert.False(await store.RenewShardAsync("c", new(1), epochs[1]));
         ClusterWatch watch = await store.WatchAsync("c");

@@ -82,7 +82,7 @@ internal sealed partial class SqlMetadataStore
                 ClusterHead head = await HeadAsync(session, cluster, cancellation);
                 List<(ShardRecord Shard, long Renewals)> shards = await session.QueryAsync(
                     $"SELECT {ShardColumns}, renewals FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
-                    r => (ShardOf(r), r.GetInt64(12)),
+                    r => (ShardOf(r), r.GetInt64(s_shardColumns)),
                     cancellation,
                     ("@cluster", cluster));
                 return new ClusterWatch(

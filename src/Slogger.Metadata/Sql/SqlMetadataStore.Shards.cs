@@ -13,6 +13,9 @@ internal sealed partial class SqlMetadataStore
     private const string ShardColumns =
         "shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered, state, reset_line";
 
+    // Where a column stands that follows these.
+    private static readonly int s_shardColumns = ShardColumns.Split(',').Length;
+
     /// <inheritdoc />
     public Task<ShardRecord> RegisterShardAsync(
         string cluster, ShardId shard, string address, string storeKind, CancellationToken cancellation = default)

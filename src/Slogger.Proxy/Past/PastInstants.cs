@@ -31,6 +31,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>The recorded cut; of a store that follows, the end of the version at which it stands.</summary>
     public required Func<WorldPoint> Committed { get; init; }
 
+    /// <summary>The end of the newest version of that; null: none is closed yet.</summary>
+    public Boundary? LastCommitted => log.BoundaryAtOrBelow(Committed().Version);
+
     /// <summary>The clock grids by which the versions went; null: whom the shard follows has not told them yet.</summary>
     public required Func<VersionGrid?> Grid { get; init; }
 

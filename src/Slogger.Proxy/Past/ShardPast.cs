@@ -28,41 +28,18 @@ namespace Slogger.Proxy.Past;
 /// <summary>Reads the past. Any thread; one question after the other.</summary>
 internal sealed class ShardPast : IPastReads
 {
-    private const string Folder = "past", IndexFile = "checkpoint.idx";
-
-    // 256 MB of keys at a lens, and as much for the index of the commands between two checkpoints.
-    private const string LensMemory = "256mb";
-    private const int CommandsMax = 32 << 20;
-
     /// <summary>How many keys are taken out of the past at once.</summary>
     public const int KeysAtOnce = 1000;
 
-    // Of one question.
-    private const int TouchedMax = 5_000_000, RdbWindow = 1 << 20;
-
-    private static readonly string[] s_settings = [$"maxmemory {LensMemory}", "maxmemory-policy noeviction"];
-
-    private static readonly RollbackLimits s_limits = new() { CommandsMax = 1_000_000 };
-    private static readonly TimeSpan IdleMax = TimeSpan.FromMinutes(1);
-
     private readonly VersionLog _log;
-    private readonly CheckpointStore _checkpoints;
     private readonly PastInstants _instants;
-    private readonly KeyIndexes? _keys;
     private readonly ShardSnapshots _snapshots;
     private readonly ShardRoll _roll;
-    private readonly RedisSupervisorOptions? _server;
     private readonly PastScan _scan;
+    private readonly PastLens _lens;
     private readonly SemaphoreSlim _turn = new(1, 1);
     private readonly CancellationTokenSource _ending = new();
-    private RedisSupervisor? _supervisor;
-    private ReadRights? _rights;
-    private Lens? _lens;
-    private PastBase? _base;
     private Task _keeping = Task.CompletedTask;
-    private volatile bool _isCleared;           // of what a process before has left behind
-    private long _lastUsed;
-    private bool _isEnded;
 
     /// <summary>Opens nothing yet.</summary>
     /// <param name="options">The process's options.</param>
@@ -72,9 +49,10 @@ internal sealed class ShardPast : IPastReads
     /// <param name="keys">The indexes of its segments; null: there are none.</param>
     public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants, KeyIndexes? keys)
     {
-        (_log, _checkpoints, _instants, _keys) = (log, checkpoints, instants, keys);
+        (_log, _instants) = (log, instants);
         _scan = new(log, keys, instants.Renew);
-        _server = options.RedisServerPath is null ? null : ScratchServer.In(Folder, options, s_settings);
+        Touched = new(log, checkpoints, instants, _scan);
+        _lens = new(options, log, checkpoints, instants, keys) { Live = () => Live!() };
         _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!(), Past = this };
         _roll = new(options, log, checkpoints, instants) { Live = () => Live!() };
     }
@@ -87,6 +65,15 @@ internal sealed class ShardPast : IPastReads
 
     /// <summary>Whether what a recovery took back is in the log. Default: yes.</summary>
     public bool HasLost { get; init; } = true;
+
+    /// <summary>Its instants.</summary>
+    public PastInstants Instants => _instants;
+
+    /// <summary>Which keys may differ between two of them.</summary>
+    public TouchedKeys Touched { get; }
+
+    /// <summary>Whether there is a program to show the past with.</summary>
+    public bool HasServer => _lens.HasServer;
 
     /// <summary>The offset from which snapshots, and what rolls, need the log; <see cref="long.MaxValue"/>: there is none.</summary>
     public long HeldFrom => Math.Min(_snapshots.HeldFrom, _roll.HeldFrom);
@@ -117,7 +104,7 @@ internal sealed class ShardPast : IPastReads
     /// <inheritdoc />
     public Task<byte[]> ReadAsync(PastRead read) => PastAnswer.OfAsync(async () =>
     {
-        if (_server is null) { throw PastAnswer.NoServer(); }
+        _lens.RequireServer();
         VersionNumber version = await _instants.CommittedAsync(read.At, _ending.Token).ConfigureAwait(false);
         _instants.RequireKnown(version);
         byte[]? key = read.Keys.FirstOrDefault();
@@ -144,13 +131,13 @@ internal sealed class ShardPast : IPastReads
         try
         {
             // As the live store would answer the same command.
-            ReadRights rights = await RightsAsync().ConfigureAwait(false);
+            ReadRights rights = await _lens.RightsAsync(_ending.Token).ConfigureAwait(false);
             Task<string?> asking = rights.RefusalAsync(read.User, read.Words, _ending.Token);
             // Who may not read it makes nobody run a script, or make the past ready.
-            bool isReady = !read.IsScript && _lens is not null && _base is not null;
+            bool isReady = !read.IsScript && _lens.IsReady;
             if (!isReady && await asking.ConfigureAwait(false) is { } refusal) { return PastAnswer.Error(refusal); }
             // Else both are asked at once: each takes a round trip.
-            Task<byte[]> reading = LookAsync(_server, read, version, rights);
+            Task<byte[]> reading = LookAsync(read, version, rights);
             try
             {
                 if (await asking.ConfigureAwait(false) is { } why) { return PastAnswer.Error(why); }
@@ -167,11 +154,9 @@ internal sealed class ShardPast : IPastReads
         }
     });
 
-    private async Task<byte[]> LookAsync(RedisSupervisorOptions server, PastRead read, VersionNumber version, ReadRights rights)
+    private async Task<byte[]> LookAsync(PastRead read, VersionNumber version, ReadRights rights)
     {
-        // Its directory is the server's, which closes it to other users.
-        Lens lens = await LensAsync(server).ConfigureAwait(false);
-        PastState state = StateAt(version, server.Directory);
+        (Lens lens, PastState state) = await _lens.AtAsync(version, _ending.Token).ConfigureAwait(false);
         IReadOnlyList<string>? scriptRules = null;
         if (read.IsScript)
         {
@@ -200,7 +185,7 @@ internal sealed class ShardPast : IPastReads
     {
         // Whoever had the key behind the version before has done what is in this one.
         if (_instants.Owners.Elsewhere(asked.Key, last.Previous) is { } elsewhere) { return PastAnswer.Error(elsewhere); }
-        ReadRights rights = await RightsAsync().ConfigureAwait(false);
+        ReadRights rights = await _lens.RightsAsync(_ending.Token).ConfigureAwait(false);
         PastMove? brought = _instants.Owners.BroughtBefore(asked.Key, last);
         Boundary beginning = _instants.Beginning();
         bool isWhole = brought is null || asked.From >= brought.Landed.Number
@@ -215,7 +200,7 @@ internal sealed class ShardPast : IPastReads
     /// <inheritdoc />
     public Task<byte[]> ChangedAsync(PastChanges asked) => InTurnAsync(asked.To, async last =>
     {
-        ReadRights rights = await RightsAsync().ConfigureAwait(false);
+        ReadRights rights = await _lens.RightsAsync(_ending.Token).ConfigureAwait(false);
         if (asked.From > last.Number) { throw new PastException($"version {asked.From} is behind version {last}"); }
         _instants.RequireKnown(new(asked.From));
         // What it did before it had slots was not for clients.
@@ -233,7 +218,7 @@ internal sealed class ShardPast : IPastReads
         await _turn.WaitAsync(_ending.Token).ConfigureAwait(false);
         try
         {
-            ReadRights rights = await RightsAsync().ConfigureAwait(false);
+            ReadRights rights = await _lens.RightsAsync(_ending.Token).ConfigureAwait(false);
             if (await rights.RefusalAsync(asked.User, ReadRights.OfAllData, _ending.Token).ConfigureAwait(false) is { } why)
             {
                 return PastAnswer.Error(why);
@@ -252,116 +237,17 @@ internal sealed class ShardPast : IPastReads
         }
     });
 
-    /// <summary>Whether there is a program to show the past with.</summary>
-    public bool HasServer => _server is not null;
-
-    /// <summary>Which keys may differ between the end of a version and a later one: those that commands named in between, and all of
-    /// before if the store was emptied.</summary>
-    /// <param name="from">The first end. The log is held from there on.</param>
-    /// <param name="to">The second.</param>
-    /// <param name="stop">Gives up.</param>
-    /// <param name="isOfAll">Whether all has to be in keys: functions that changed are in none.</param>
-    /// <param name="isWanted">Whether a key is, of what was done behind a version; null: all are.</param>
-    /// <param name="isWantedAtAll">Whether a key is that was there when the store was emptied, whoever had it before; null: all are.</param>
-    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
-    public IReadOnlySet<StoreKey> TouchedKeys(Boundary from, Boundary to, CancellationToken stop, bool isOfAll = false,
-        Func<StoreKey, VersionNumber, bool>? isWanted = null, Func<StoreKey, bool>? isWantedAtAll = null)
-    {
-        if (_log.HasGap(from.Offset, to.Offset))
-        {
-            throw new PastException($"between versions {from.Version} and {to.Version} the log of this shard has a gap");
-        }
-        var keys = new HashSet<StoreKey>();
-        bool wasEmptied = false;
-        foreach ((EffectReader command, VersionNumber behind, _) in _scan.Commands(from, to, stop))
-        {
-            if (isOfAll && command.Reach == EffectReach.Library)
-            {
-                throw new PastException($"functions were changed after version {from.Version}, and they are in no key");
-            }
-            if (command.Reach != EffectReach.Anything) { AddKeys(command, behind); }
-            else if (command.Effect.Is(0, "FLUSHALL"u8) || command.Effect.Is(0, "FLUSHDB"u8)) { wasEmptied = true; }
-            else
-            {
-                string name = Encoding.Latin1.GetString(command.Effect[0]).ToUpperInvariant();
-                throw new PastException($"{name}, after version {from.Version}, is not confined to keys that it names: it cannot be undone "
-                    + "key by key");
-            }
-        }
-        if (!wasEmptied) { return keys; }
-        if (isWantedAtAll is not null)
-        {
-            // Also what moves have brought since.
-            isWanted = (key, _) => isWantedAtAll(key);
-            foreach ((EffectReader command, VersionNumber behind, _) in _scan.Commands(from, to, stop)) { AddKeys(command, behind); }
-        }
-        Checkpoint checkpoint = _instants.Hold(from.Version).Base;
-        string rdb = _checkpoints.PathOf(checkpoint);
-        using (var entries = new RdbCursor(rdb, RdbWindow))
-        {
-            entries.ReadHead();
-            while (entries.ReadEntry() is { } entry)
-            {
-                stop.ThrowIfCancellationRequested();
-                Add(new StoreKey(entry.Database, entry.Key), from.Version);
-            }
-        }
-        int database = RdbFile.Inspect(rdb).StreamDatabase ?? 0;
-        foreach (EffectReader command in _scan.Effects(checkpoint.Offset, from.Offset, database, stop)) { AddKeys(command, from.Version); }
-        return keys;
-
-        void AddKeys(EffectReader command, VersionNumber behind)
-        {
-            foreach (EffectKey named in command.Keys)
-            {
-                Add(new StoreKey(named.Database, command.Effect[named.Argument].ToArray()), behind);
-            }
-        }
-
-        void Add(in StoreKey key, VersionNumber behind)
-        {
-            if (isWanted is null || isWanted(key, behind)) { keys.Add(key); }
-            if (keys.Count > TouchedMax) { throw new PastException($"more than {TouchedMax} keys may differ"); }
-        }
-    }
-
-    /// <summary>Which keys clients may have changed at this shard between two ends of versions, while it had them; of those that a shard
-    /// has now.</summary>
-    /// <param name="owner">That shard.</param>
-    /// <param name="since">The first end, or one before this shard had slots.</param>
-    /// <param name="to">The second.</param>
-    /// <param name="stop">Gives up.</param>
-    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
-    public IReadOnlySet<StoreKey> TouchedFor(ShardId owner, VersionNumber since, Boundary to, CancellationToken stop)
-    {
-        PastOwners owners = _instants.Owners;
-        if (owners.HadAnyFrom(since) is not { } from || from > to.Version) { return new HashSet<StoreKey>(); }
-        Boundary first = _instants.HoldDetail(from);
-        if (owners.OwnFrom(first.Version) is not { } isOwn) { return TouchedKeys(first, to, stop); }
-        Func<StoreKey, bool> isOwners = key => owners.Has(owner, key);
-        return TouchedKeys(first, to, stop, isWanted: (key, behind) => isOwn(key, behind) && isOwners(key), isWantedAtAll: isOwners);
-    }
-
-    /// <summary>Looks at who owns which slots.</summary>
-    /// <exception cref="Slogger.Metadata.MetadataException">It cannot be looked.</exception>
-    public Task LookAtOwnersAsync(CancellationToken stop) => _instants.Owners.LookAsync(follows: true, stop);
-
-    /// <summary>The same up to what is committed.</summary>
-    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
-    public IReadOnlySet<StoreKey> TouchedFor(ShardId owner, VersionNumber since, CancellationToken stop) =>
-        TouchedFor(owner, since, _instants.HoldDetail(_instants.Committed().Version), stop);
-
     /// <summary>Takes keys out as they were at the end of a version.</summary>
     /// <exception cref="PastException">That is not possible; the text says why.</exception>
     public async Task<IReadOnlyList<DumpedKey>> DumpAsync(VersionNumber version, IReadOnlyCollection<StoreKey> keys, CancellationToken stop)
     {
-        if (_server is null) { throw PastAnswer.NoServer(); }
+        _lens.RequireServer();
         _instants.HoldDetail(version);
         await _turn.WaitAsync(stop).ConfigureAwait(false);
         try
         {
-            Lens lens = await LensAsync(_server).ConfigureAwait(false);
-            return await lens.DumpAsync(StateAt(version, _server.Directory), keys, stop).ConfigureAwait(false);
+            (Lens lens, PastState state) = await _lens.AtAsync(version, _ending.Token).ConfigureAwait(false);
+            return await lens.DumpAsync(state, keys, stop).ConfigureAwait(false);
         }
         finally
         {
@@ -400,25 +286,15 @@ internal sealed class ShardPast : IPastReads
     {
         _snapshots.Keep();
         _roll.Keep();
-        bool isDue = !_isCleared || (IsOpen && IsIdle);
-        if (isDue && _keeping.IsCompleted) { _keeping = Task.Run(KeepAsync); }
+        if (_lens.IsDue && _keeping.IsCompleted) { _keeping = Task.Run(KeepAsync); }
     }
-
-    private bool IsOpen => _supervisor is not null || _rights is not null;
-
-    private bool IsIdle => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= IdleMax.TotalMilliseconds;
 
     private async Task KeepAsync()
     {
         await _turn.WaitAsync().ConfigureAwait(false);
         try
         {
-            if (!_isCleared && _supervisor is null)
-            {
-                if (_server is not null) { await ScratchServer.EndLeftAsync(_server, CancellationToken.None).ConfigureAwait(false); }
-            }
-            else if (IsOpen && IsIdle) { await CloseAsync().ConfigureAwait(false); }
-            _isCleared = true;
+            await _lens.KeepAsync().ConfigureAwait(false);
         }
         catch (Exception e) when (e is RedisException or IOException or UnauthorizedAccessException)
         {
@@ -437,8 +313,7 @@ internal sealed class ShardPast : IPastReads
         await _roll.StopAsync().ConfigureAwait(false);
         await _ending.CancelAsync().ConfigureAwait(false);
         await _turn.WaitAsync().ConfigureAwait(false);
-        _isEnded = true;
-        await CloseAsync().ConfigureAwait(false);
+        await _lens.EndAsync().ConfigureAwait(false);
         _turn.Release();
     }
 
@@ -471,64 +346,5 @@ internal sealed class ShardPast : IPastReads
         {
             throw new PastException($"between versions {first.Version} and {end.Version} the log of this shard has a gap");
         }
-    }
-
-    private async Task<ReadRights> RightsAsync()
-    {
-        ObjectDisposedException.ThrowIf(_isEnded, this);
-        Volatile.Write(ref _lastUsed, Environment.TickCount64);
-        return _rights ??= await ReadRights.OpenAsync(Live(), _ending.Token).ConfigureAwait(false);
-    }
-
-    private PastState StateAt(VersionNumber version, string directory)
-    {
-        Volatile.Write(ref _lastUsed, Environment.TickCount64);
-        PastPoint point = _instants.HoldExactly(version);
-        if (_base is not { } known || !known.IsOf(_log, point))
-        {
-            _base?.Dispose();
-            _base = null;
-            _base = PastBase.Make(_log, _checkpoints, _keys, point, Path.Combine(directory, IndexFile), CommandsMax, _ending.Token);
-        }
-        return _base.At(point.Target, _instants.TimeUsOf(point.End.Version) / 1000);
-    }
-
-    private async Task<Lens> LensAsync(RedisSupervisorOptions how)
-    {
-        ObjectDisposedException.ThrowIf(_isEnded, this);
-        if (_lens is { IsUsable: true } lens && _supervisor is { HasEnded: false }) { return lens; }
-        bool isStuck = _lens is { IsUsable: false };
-        await CloseLensAsync().ConfigureAwait(false);
-        // It may be busy with what was given up, for ever.
-        if (isStuck) { await CloseServerAsync().ConfigureAwait(false); }
-        _supervisor ??= new RedisSupervisor(how);
-        if (await _supervisor.StartOrAdoptAsync(_ending.Token).ConfigureAwait(false) is SupervisedStart.Failed failed)
-        {
-            throw new PastException($"the redis-server that shows the past does not start: {failed.Message}");
-        }
-        return _lens = await Lens.OpenAsync(_supervisor.Endpoint, s_limits, _ending.Token).ConfigureAwait(false);
-    }
-
-    private async Task CloseLensAsync()
-    {
-        if (_lens is { } lens) { await lens.DisposeAsync().ConfigureAwait(false); }
-        _lens = null;
-    }
-
-    private async Task CloseAsync()
-    {
-        await CloseLensAsync().ConfigureAwait(false);
-        if (_rights is { } rights) { await rights.DisposeAsync().ConfigureAwait(false); }
-        _rights = null;
-        _base?.Dispose();
-        _base = null;
-        await CloseServerAsync().ConfigureAwait(false);
-    }
-
-    private async Task CloseServerAsync()
-    {
-        if (_supervisor is not { } supervisor) { return; }
-        _supervisor = null;
-        await using (supervisor) { await ScratchServer.EndAsync(supervisor, _server!).ConfigureAwait(false); }
     }
 }

@@ -138,22 +138,6 @@ internal sealed class FasterPast : ICheckpointSource
     /// <summary>Reads it.</summary>
     public ShardPast Reads => _reads;
 
-    /// <summary>Which instants there are.</summary>
-    public PastInstants Instants => _instants;
-
-    /// <summary>The recorded cut as far as the history holds it, durably: what it does not have yet is no instant.</summary>
-    public WorldPoint Committed
-    {
-        get
-        {
-            WorldPoint cut = _shard.RecordedCut;
-            return new(cut.WorldLine, _log.IsEmpty ? VersionNumber.Zero : VersionNumber.Min(cut.Version, _log.DurableClosed.Closed));
-        }
-    }
-
-    /// <summary>The end of the newest version of that.</summary>
-    public Boundary? LastCommitted => _log.BoundaryAtOrBelow(Committed.Version);
-
     /// <summary>It cannot be written any more, and a while has passed: it is to be opened again.</summary>
     public bool IsToBeOpened => _hasFailed && Environment.TickCount64 - Volatile.Read(ref _failedMs) > s_pause.TotalMilliseconds;
 
@@ -241,6 +225,16 @@ internal sealed class FasterPast : ICheckpointSource
         {
             // Whatever becomes of readers: it is to be opened again.
             _log.Dispose();
+        }
+    }
+
+    // What the history does not have yet is no instant.
+    private WorldPoint Committed
+    {
+        get
+        {
+            WorldPoint cut = _shard.RecordedCut;
+            return new(cut.WorldLine, _log.IsEmpty ? VersionNumber.Zero : VersionNumber.Min(cut.Version, _log.DurableClosed.Closed));
         }
     }
 

@@ -1,9 +1,7 @@
 // What a reset (ShardReset) needs of a shard with an embedded store. What is committed counts once the history beside the store has it: what
 // is to be undone is read there.
 using System.Text;
-using Slogger.Core.WorldLines;
 using Slogger.Faster.Commands;
-using Slogger.Log.Format;
 using Slogger.Proxy.Past;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
@@ -18,17 +16,8 @@ internal partial class FasterShard : IResetStore
     string? IResetStore.WhyNot => !AdmitsLocal ? null : "the shard runs in an application, whose own sessions cannot be made to wait: take "
         + "a snapshot of that instant (slogger snapshot), and put it into another cluster (slogger load)";
 
-    RedisEndpoint? IResetStore.Users => null;
-
-    ShardPast IResetStore.Past => PastNow.Reads;
-
-    PastInstants IResetStore.Instants => PastNow.Instants;
-
-    WorldPoint IResetStore.Committed => PastNow.Committed;
-
-    Boundary? IResetStore.LastCommitted => PastNow.LastCommitted;
-
-    private FasterPast PastNow => _past ?? throw new PastException("the past cannot be read at the moment: the proxy's log says why");
+    ShardPast IResetStore.Past => _past?.Reads
+        ?? throw new PastException("the past cannot be read at the moment: the proxy's log says why");
 
     // A process that dies loses what was in memory. It starts with a commit, and no version is committed with a part of a reset.
     void IResetStore.NoteReset()

@@ -1,6 +1,4 @@
-// What a reset (ShardReset) needs of a shard's store: what is committed, and a way to write what undoes it.
-using Slogger.Core.WorldLines;
-using Slogger.Log.Format;
+// What a reset (ShardReset) needs of a shard's store: its past, and a way to write what undoes it.
 using Slogger.Proxy.Past;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
@@ -13,22 +11,9 @@ internal interface IResetStore
     /// <summary>Why it cannot be set back at all; null: it can.</summary>
     string? WhyNot { get; }
 
-    /// <summary>The Redis that knows what users may do; null: there are no users.</summary>
-    RedisEndpoint? Users { get; }
-
-    /// <summary>What was then.</summary>
+    /// <summary>What was then. What is committed counts as far as this has it.</summary>
     /// <exception cref="PastException">It is not open now.</exception>
     ShardPast Past { get; }
-
-    /// <summary>Which instants there are.</summary>
-    /// <exception cref="PastException">The past is not open now.</exception>
-    PastInstants Instants { get; }
-
-    /// <summary>How far the past holds what is committed.</summary>
-    WorldPoint Committed { get; }
-
-    /// <summary>The end of the newest version of that.</summary>
-    Boundary? LastCommitted { get; }
 
     /// <summary>Notes durably that the store holds a part of a reset: no start may go on with it.</summary>
     void NoteReset();

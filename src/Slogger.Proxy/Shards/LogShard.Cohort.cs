@@ -58,7 +58,7 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
 
     // Of a shard alone a reset is in one version, which the log has or not.
     async Task<bool> ICohortShard.BeginsWithWorldLineAsync(bool losesNothing, CancellationToken stop) => (!HoldsReplies && !losesNothing)
-        || (Seat.HasPeers && await OrEndAsync(() => Recovery.TakesWithResetAsync(stop), stop).ConfigureAwait(false));
+        || (Seat.HasPeers && await OrEndAsync(() => Recovery.Taking.TakesWithResetAsync(stop), stop).ConfigureAwait(false));
 
     internal override bool IsHandingOver => _isHandingOver;
 

@@ -1,8 +1,6 @@
 // What a reset (ShardReset) needs of a shard with a version log.
 using System.Text;
-using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
-using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Past;
 using Slogger.Redis.Connections;
@@ -15,15 +13,7 @@ internal sealed partial class LogShard : IResetStore
 
     string? IResetStore.WhyNot => null;
 
-    RedisEndpoint? IResetStore.Users => _fence.Endpoint;
-
     ShardPast IResetStore.Past => _past!;
-
-    PastInstants IResetStore.Instants => _instants!;
-
-    WorldPoint IResetStore.Committed => RecordedCut;
-
-    Boundary? IResetStore.LastCommitted => _log.BoundaryAtOrBelow(RecordedCut.Version);
 
     bool IResetStore.GoesBackInPlace()
     {

@@ -8,6 +8,7 @@ using System.Runtime.CompilerServices;
 using System.Text;
 using Slogger.Core.Identities;
 using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Moves;
@@ -52,8 +53,9 @@ internal sealed class PastSource(ShardPast past, PeerChannel peer)
     private async Task SendNamesAsync(VersionNumber since, CancellationToken stop)
     {
         // Of moves between others it may not have heard.
-        await past.LookAtOwnersAsync(stop).ConfigureAwait(false);
-        foreach (byte[][] some in past.TouchedFor(peer.Other, since, stop).Select(k => k.Name).Chunk(NamesAtOnce))
+        await past.Instants.Owners.LookAsync(follows: true, stop).ConfigureAwait(false);
+        Boundary last = past.Instants.HoldDetail(past.Instants.Committed().Version);
+        foreach (byte[][] some in past.Touched.For(peer.Other, since, last, stop).Select(k => k.Name).Chunk(NamesAtOnce))
         {
             await peer.SendAsync('N', KeyFrame.Write(1, [.. some.Select(n => new CopiedKey(n, 0, null))]), stop).ConfigureAwait(false);
         }

@@ -112,20 +112,21 @@ internal sealed class RollbackIndexes : IDisposable
         {
             taken = null;
             if (!IsReady) { return true; }
-            if (_asked is { Taken: not null } asked && asked.Segment == segment)
+            if (_asked is not { } asked || asked.Segment != segment)
             {
-                taken = asked.Taken.Value.Maker;
-                _asked = null;
-                return true;
+                _asked = new(segment, IsDone: false, null);
+                return false;
             }
-            if (_asked?.Segment != segment) { _asked = new(segment, null); }
-            return false;
+            if (!asked.IsDone) { return false; }
+            taken = asked.Taken;
+            _asked = null;
+            return true;
         }
     }
 
     private void TakeAsked()
     {
-        if (_asked is not { Taken: null, Segment: var segment }) { return; }
+        if (_asked is not { IsDone: false, Segment: var segment }) { return; }
         var maker = new KeyIndexMaker();
         bool isTaken;
         lock (_reading)
@@ -137,12 +138,12 @@ internal sealed class RollbackIndexes : IDisposable
         }
         lock (_lock)
         {
-            if (_asked?.Segment == segment) { _asked = new(segment, (true, isTaken ? maker : null)); }
+            if (_asked?.Segment == segment) { _asked = new(segment, IsDone: true, isTaken ? maker : null); }
         }
     }
 
-    // A segment of which somebody wants the commands, and what was found; immutable.
-    private sealed record Asked(SealedSegment Segment, (bool IsDone, KeyIndexMaker? Maker)? Taken);
+    // A segment of which somebody wants the commands, and what was found.
+    private sealed record Asked(SealedSegment Segment, bool IsDone, KeyIndexMaker? Taken);
 
     /// <summary>Changes the log's history, and forgets with it what is void.</summary>
     /// <param name="change">Does it.</param>

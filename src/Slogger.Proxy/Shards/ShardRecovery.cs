@@ -33,12 +33,14 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
     private string _ownerSeen = "";
     private long _resolvingSince;
     private volatile bool _isLeft;
-    private bool _isTaken;          // the shard, in the metadata, for the reign that the node leads; one after the other
 
     // The store's start; one at a time, also when an attempt to recover has failed meanwhile.
     private Task _starting = Task.CompletedTask;
     private Task _hasBegun = Task.CompletedTask;        // the reign that the node leads: a majority has its record
     private Task _entering = Task.CompletedTask;
+
+    /// <summary>Takes the shard in the metadata, when its node leads.</summary>
+    public LeaderTaking Taking { get; } = new(shard, report);
 
     /// <summary>The world-lines, as the metadata had them at the last recovery.</summary>
     public IReadOnlyList<WorldLineRecord> Lines { get; private set; } = [];
@@ -128,7 +130,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
     public async Task BeginWorldLineAsync(Action<Boundary> enter, CancellationToken stop)
     {
         shard.JoinCluster();
-        await TakeAsLeaderAsync(stop).ConfigureAwait(false);
+        await Taking.TakeAsync(stop).ConfigureAwait(false);
         while (true)
         {
             MetadataView view = Seen(await shard.Seat.LookAsync(stop).ConfigureAwait(false));
@@ -169,8 +171,8 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         bool founds = final == default, leads = shard.CohortShard is not null;
         // Of several shards only the metadata knows which slots are whose, and the newest world-line; and whether another site has taken
         // over. Of a founder's store it is asked as at a first start.
-        bool asksFirst = leads && (_isTaken || founds || shard.Seat.HasPeers || !options.Site.Backups.IsEmpty);
-        if (asksFirst) { await TakeAsLeaderAsync(stop).ConfigureAwait(false); }
+        bool asksFirst = leads && (Taking.IsTaken || founds || shard.Seat.HasPeers || !options.Site.Backups.IsEmpty);
+        if (asksFirst) { await Taking.TakeAsync(stop).ConfigureAwait(false); }
         ClusterView? view = leads && !asksFirst
             ? await shard.Seat.LeadAsync(final.WorldLine, stop).ConfigureAwait(false)
             : await shard.Seat.TakeOverAsync(stop).ConfigureAwait(false);
@@ -211,31 +213,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
             ? $"shard {options.Shard}: serves, {tookMs:0.0} ms after its store was made a leader's ({_stages})"
             : $"shard {options.Shard}: is the primary's from version {final.Version} on, in world-line {final.WorldLine}, "
                 + $"{tookMs:0.0} ms after the last shard of the site was open ({_stages})");
-        if (leads && !asksFirst) { _ = shard.Lifetime.Work("the taking of the shard in the metadata", TakeAsLeaderAsync); }
-    }
-
-    /// <summary>The shard's node leads: takes the shard in the metadata, and looks whether a world-line has to begin, since a leader
-    /// before has begun to write a reset.</summary>
-    public async Task<bool> TakesWithResetAsync(CancellationToken stop)
-    {
-        await TakeAsLeaderAsync(stop).ConfigureAwait(false);
-        ShardRecord record = await shard.Seat.RecordAsync(stop).ConfigureAwait(false);
-        return shard.Reset.BeginsWithWorldLine(record.Reset, record.WorldLine);
-    }
-
-    // A later leader may have come first: this one is slow, and steps down.
-    private async Task TakeAsLeaderAsync(CancellationToken stop)
-    {
-        if (_isTaken) { return; }
-        Reign reign = shard.CohortShard!.Lead!.Reign;
-        if (await shard.Seat.TakeAsLeaderAsync(reign, stop).ConfigureAwait(false) is not { } later)
-        {
-            _isTaken = true;
-            return;
-        }
-        report.Warn($"shard {options.Shard}: the metadata knows of reign {later}, which is later than {reign}: this node steps down");
-        shard.StepsDown(later);
-        await Task.Delay(Timeout.Infinite, stop).ConfigureAwait(false);
+        if (leads && !asksFirst) { _ = shard.Lifetime.Work("the taking of the shard in the metadata", Taking.TakeAsync); }
     }
 
     // Performs a sequence to its end.

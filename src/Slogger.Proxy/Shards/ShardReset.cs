@@ -2,7 +2,6 @@
 // (ResetHold, Core). Whoever manages it asks for one step after the other, and is expected to ask again within some seconds: if not, the
 // hold ends here, as it would by a recovery. A shard that is replicated marks what it is about to do (ResetMark, Core): whoever leads next
 // finds that.
-using System.Security.Cryptography;
 using System.Text;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
@@ -29,19 +28,19 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
 {
     private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), HeldSilentMax = TimeSpan.FromSeconds(10);
     private static readonly TimeSpan StepMax = TimeSpan.FromSeconds(1);
-    private static readonly TimeSpan WriteMax = TimeSpan.FromSeconds(40), InPlaceMax = TimeSpan.FromSeconds(30);
-    private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(1), LookPause = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan WriteMax = TimeSpan.FromSeconds(40);
+    private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(1);
 
     private readonly Lock _gate = new();
     private readonly CancellationTokenSource _ending = new();
-    private Job? _job;
+    private ResetJob? _job;
     private Task _giving = Task.CompletedTask, _writing = Task.CompletedTask;
 
     /// <inheritdoc />
     public Task<byte[]> PrepareAsync(long version, byte[] prefix, long shiftMs, string user) => PastAnswer.OfAsync(async () =>
     {
         if (WhyNot() is { } reason) { throw new PastException(reason); }
-        await using (ReadRights rights = await ReadRights.OpenAsync(store.Users, _ending.Token).ConfigureAwait(false))
+        await using (ReadRights rights = await ReadRights.OpenAsync(store.Past.Live(), _ending.Token).ConfigureAwait(false))
         {
             // Who may lose all keys may put them back.
             if (await rights.RefusalAsync(user, ["FLUSHALL"u8.ToArray()], _ending.Token).ConfigureAwait(false) is { } why)
@@ -50,20 +49,21 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
             }
         }
         var to = new VersionNumber(version);
-        await store.Instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
-        store.Instants.RequireKnown(to);
+        PastInstants instants = store.Past.Instants;
+        await instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
+        instants.RequireKnown(to);
         if (shard.Moves.Watch is { } known) { await known.LookAsync(_ending.Token).ConfigureAwait(false); }
-        OwnershipTable? table = store.Instants.Owners.Table;
+        OwnershipTable? table = instants.Owners.Table;
         if (table is { Moves.IsEmpty: false })
         {
             throw new PastException("slots move in this cluster: set it back when they have moved (slogger move --list)");
         }
         // What it was before it had slots others have.
-        Boundary end = store.Instants.Owners.HadAny(to) ? store.Instants.HoldDetail(to) : default(Boundary) with
+        Boundary end = instants.Owners.HadAny(to) ? instants.HoldDetail(to) : default(Boundary) with
         {
             WorldLine = shard.Recovery.LineOf(to), Version = to,
         };
-        var job = new Job(end, prefix, shiftMs, table?.Revision, _ending.Token);
+        var job = new ResetJob(shard, store, end, prefix, shiftMs, table?.Revision, _ending.Token);
         lock (_gate)
         {
             if (shard.HoldsAll)
@@ -73,12 +73,12 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
             // One that holds nothing gives way.
             _job?.Life.Cancel();
             _job = job;
-            job.Preparing = Task.Run(() => PrepareAsync(job));
+            job.BeginPreparing();
         }
         var reply = new List<byte>();
         RespText.AppendHeader(reply, '*', 4);
         RespText.AppendBulk(reply, Encoding.ASCII.GetBytes(job.Name));
-        foreach (long number in (long[])[end.WorldLine.Number, end.Version.Number, store.Instants.TimeUsOf(end.Version)])
+        foreach (long number in (long[])[end.WorldLine.Number, end.Version.Number, instants.TimeUsOf(end.Version)])
         {
             RespText.AppendHeader(reply, ':', number);
         }
@@ -89,7 +89,8 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     public Task<byte[]> StateAsync(string name) => StepAsync(name, job =>
     {
         // Other shards may take longer to get ready.
-        if (!shard.Reset.IsHeld && store.Instants.Owners.HadAny(job.End.Version)) { store.Instants.HoldDetail(job.End.Version); }
+        PastInstants instants = store.Past.Instants;
+        if (!shard.Reset.IsHeld && instants.Owners.HadAny(job.End.Version)) { instants.HoldDetail(job.End.Version); }
         return Task.FromResult(StateOf(job));
     });
 
@@ -131,7 +132,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         }
     });
 
-    private async Task<byte[]> WriteAsync(Job job)
+    private async Task<byte[]> WriteAsync(ResetJob job)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(job.Life.Token);
         limit.CancelAfter(WriteMax);
@@ -147,7 +148,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
                 + "(slogger move --list)");
         }
         // Clients have done some more since it was prepared.
-        await AddAsync(job, stop).ConfigureAwait(false);
+        await job.AddAsync(stop).ConfigureAwait(false);
         long before;
         ResetMark mark;
         lock (shard.Versions.Lock)
@@ -197,7 +198,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     /// <summary>Ends a reset that nobody asks for any more. The control task; it waits for nothing.</summary>
     public void Keep()
     {
-        Job job;
+        ResetJob job;
         lock (_gate)
         {
             if (_job is null || _job.IsBusy || !_giving.IsCompleted) { return; }
@@ -241,72 +242,8 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         : store.WhyNot is { } reason ? reason
         : store.Past.HasServer ? null : PastAnswer.NoServer().Message;
 
-    private async Task PrepareAsync(Job job)
-    {
-        try
-        {
-            await store.Instants.CommittedAsync(new(InstantBy.Ago, 0), job.Life.Token).ConfigureAwait(false);
-            int before;
-            do
-            {
-                before = job.Plan.Keys;
-                await AddAsync(job, job.Life.Token).ConfigureAwait(false);
-            }
-            while (job.Plan.Keys - before > ShardPast.KeysAtOnce);
-            await AddOfOthersAsync(job, job.Life.Token).ConfigureAwait(false);
-            // A shard whose store would have to be loaded as a whole is not waited for for ever.
-            long until = Environment.TickCount64 + (long)InPlaceMax.TotalMilliseconds;
-            while (!store.GoesBackInPlace() && Environment.TickCount64 < until)
-            {
-                await Task.Delay(LookPause, job.Life.Token).ConfigureAwait(false);
-            }
-            job.IsReady = true;
-        }
-        catch (Exception e) when (PastAnswer.WhyOf(e) is not null)
-        {
-            job.Failure = PastAnswer.WhyOf(e);
-        }
-    }
-
-    // Adds what has been done up to the newest version that is committed: all, once operations are held.
-    private async Task AddAsync(Job job, CancellationToken stop)
-    {
-        if (store.LastCommitted is not { } last) { throw new PastException("nothing is kept yet"); }
-        await AddAsync(job, store.Past.TouchedFor(shard.Seat.Shard, job.UpTo, last, stop), stop).ConfigureAwait(false);
-        job.UpTo = last.Version;
-    }
-
-    // What was done elsewhere to keys that have come since.
-    private async Task AddOfOthersAsync(Job job, CancellationToken stop)
-    {
-        if (store.Instants.Owners.Table is not { } table) { return; }
-        foreach (ShardId other in table.Landings.Where(m => m.Landed > job.End.Version).Select(m => m.From).Distinct())
-        {
-            if (other == shard.Seat.Shard) { continue; }
-            IReadOnlyList<StoreKey> touched = await Others.TouchedAsync(other, job.End.Version, stop).ConfigureAwait(false);
-            await AddAsync(job, touched.Where(k => store.Instants.Owners.Has(shard.Seat.Shard, k)), stop).ConfigureAwait(false);
-        }
-    }
-
-    // With what they were, at whoever had them.
-    private async Task AddAsync(Job job, IEnumerable<StoreKey> keys, CancellationToken stop)
-    {
-        if (job.Prefix.Length > 0) { keys = keys.Where(k => k.Name.AsSpan().StartsWith(job.Prefix)); }
-        VersionNumber version = job.End.Version;
-        foreach (IGrouping<ShardId, StoreKey> some in store.Instants.Owners.ByOwner(job.Plan.Missing(keys), version))
-        {
-            await foreach (IReadOnlyList<DumpedKey> dumped in (some.Key == shard.Seat.Shard ? store.Past.DumpAllAsync(version, some, stop)
-                : Others.DumpAllAsync(some.Key, version, some, stop)).ConfigureAwait(false))
-            {
-                job.Plan.Add(dumped);
-            }
-        }
-    }
-
-    private PastPeers Others => new(shard.Seat, shard.Moves.Watch!);
-
     // If nobody has said so, another shard may have written: what clients did here before that one ends would be lost with it.
-    private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(Job job, bool isForgotten = false)
+    private async Task<(WorldLine Line, VersionNumber Branch)> EndAsync(ResetJob job, bool isForgotten = false)
     {
         DurableClaim? written = null;
         (WorldLine, VersionNumber) ended = default;
@@ -369,7 +306,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     /// <summary>The store is lost, or goes back. What is being written comes to its end first. The control task.</summary>
     public async Task OnStoreLostAsync()
     {
-        Job? job;
+        ResetJob? job;
         Task writing;
         lock (_gate)
         {
@@ -382,7 +319,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         await writing.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
-    private async Task GiveUpAsync(Job job)
+    private async Task GiveUpAsync(ResetJob job)
     {
         await job.Life.CancelAsync().ConfigureAwait(false);
         lock (_gate)
@@ -393,9 +330,9 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
 
     // ---- What is known ----
 
-    private Task<byte[]> StepAsync(string name, Func<Job, Task<byte[]>> step) => PastAnswer.OfAsync(async () =>
+    private Task<byte[]> StepAsync(string name, Func<ResetJob, Task<byte[]>> step) => PastAnswer.OfAsync(async () =>
     {
-        Job job;
+        ResetJob job;
         lock (_gate)
         {
             if (_job is null || _job.Name != name) { throw Ended(); }
@@ -416,13 +353,13 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         }
     });
 
-    private static void RequireReady(Job job)
+    private static void RequireReady(ResetJob job)
     {
         if (job.Failure is { } why) { throw new PastException(why); }
         if (!job.IsReady) { throw new PastException("the reset is not prepared yet"); }
     }
 
-    private byte[] StateOf(Job job)
+    private byte[] StateOf(ResetJob job)
     {
         if (job.Failure is { } why) { throw new PastException(why); }
         string state = shard.Reset.Phase switch
@@ -446,7 +383,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
 
     private bool IsCovered()
     {
-        WorldPoint committed = store.Committed;
+        WorldPoint committed = store.Past.Instants.Committed();
         lock (shard.Versions.Lock) { return shard.Reset.IsCovered(committed); }
     }
 
@@ -470,46 +407,4 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     private static PastException Recovered() => new("a recovery has come between: nothing is set back");
 
     private void Tell(string what) => report.Info($"shard {shard.Seat.Shard}: {what}");
-
-    // What is prepared for one reset.
-    private sealed class Job(Boundary end, byte[] prefix, long shiftMs, MapRevision? owners, CancellationToken ending)
-    {
-        private int _steps;
-        private long _askedAt = Environment.TickCount64;
-
-        public string Name { get; } = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
-
-        public Boundary End { get; } = end;
-
-        public byte[] Prefix => prefix;
-
-        // Who had which slots when it was begun; null: a shard alone has all.
-        public MapRevision? Owners => owners;
-
-        public ResetPlan Plan { get; } = new(shiftMs);
-
-        // Up to there the log was read.
-        public VersionNumber UpTo { get; set; } = end.Version;
-
-        public Task Preparing { get; set; } = Task.CompletedTask;
-
-        public volatile bool IsReady;
-
-        public volatile string? Failure;
-
-        public CancellationTokenSource Life { get; } = CancellationTokenSource.CreateLinkedTokenSource(ending);
-
-        public long AskedAt => Volatile.Read(ref _askedAt);
-
-        // A step is under way, or it is being prepared.
-        public bool IsBusy => Volatile.Read(ref _steps) > 0 || !Preparing.IsCompleted;
-
-        public void Begin() => Interlocked.Increment(ref _steps);
-
-        public void Finish()
-        {
-            Volatile.Write(ref _askedAt, Environment.TickCount64);
-            Interlocked.Decrement(ref _steps);
-        }
-    }
 }

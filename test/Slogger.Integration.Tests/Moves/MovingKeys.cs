@@ -6,6 +6,7 @@ using System.Net;
 using System.Text;
 using Slogger.Core.Ownership;
 using Slogger.Integration.Tests.Cluster;
+using Slogger.Integration.Tests.Past;
 using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Moves;
@@ -54,6 +55,23 @@ internal sealed class MovingKeys(IEnumerable<int> ports, string[] keys) : IDispo
             int key = random.Next(keys.Length);
             await PushAsync(key);
         }
+    }
+
+    /// <summary>Notes versions, each with what the keys had at least and at most, until a task ends.</summary>
+    public async Task NoteUntilAsync(ClusterDeployment cluster, Task ended, TimeSpan pause,
+        List<(string Version, long[] Least, long[] Most)> instants)
+    {
+        using RespClient client = await cluster.ConnectAsync(0);
+        do
+        {
+            long[] least = Counts;
+            string version = await StoreView.VersionNowAsync(client);
+            // One push of each may be under way.
+            instants.Add((version, least, [.. Counts.Select(n => n + 1)]));
+            await Task.Delay(pause);
+        }
+        while (!ended.IsCompleted);
+        await ended;
     }
 
     /// <summary>Compares every key with what was pushed to it.</summary>

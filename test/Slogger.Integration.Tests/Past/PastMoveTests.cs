@@ -110,20 +110,7 @@ public sealed class PastMoveTests
         using var stop = new CancellationTokenSource();
         Task writing = Task.Run(() => writers.RunAsync(1, stop.Token));
         List<(string Version, long[] Least, long[] Most)> instants = [];
-        async Task NoteUntilAsync(Task moved)
-        {
-            using RespClient client = await cluster.ConnectAsync(0);
-            do
-            {
-                long[] least = writers.Counts;
-                string version = await VersionNowAsync(client);
-                // One push of each may be under way.
-                instants.Add((version, least, [.. writers.Counts.Select(n => n + 1)]));
-                await Task.Delay(10);
-            }
-            while (!moved.IsCompleted);
-            await moved;
-        }
+        Task NoteUntilAsync(Task moved) => writers.NoteUntilAsync(cluster, moved, TimeSpan.FromMilliseconds(10), instants);
         async Task MoveAsync(string slots, string to)
         {
             (int code, string said) = await cluster.MoveAsync("--slots", slots, "--to", to);

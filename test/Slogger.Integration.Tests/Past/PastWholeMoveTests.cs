@@ -114,20 +114,7 @@ public sealed class PastWholeMoveTests
         using var stop = new CancellationTokenSource();
         Task writing = Task.Run(() => writers.RunAsync(1, stop.Token));
         List<(string Version, long[] Least, long[] Most)> instants = [];
-        async Task NoteUntilAsync(Task moved)
-        {
-            using RespClient client = await cluster.ConnectAsync(0);
-            do
-            {
-                long[] least = writers.Counts;
-                string version = await VersionNowAsync(client);
-                // One push of each may be under way.
-                instants.Add((version, least, [.. writers.Counts.Select(n => n + 1)]));
-                await Task.Delay(5);
-            }
-            while (!moved.IsCompleted);
-            await moved;
-        }
+        Task NoteUntilAsync(Task moved) => writers.NoteUntilAsync(cluster, moved, TimeSpan.FromMilliseconds(5), instants);
         await NoteUntilAsync(Task.Delay(100));
         Task moves = MoveAsync(cluster, "0-120", "1");
         await NoteUntilAsync(Task.Delay(50));
