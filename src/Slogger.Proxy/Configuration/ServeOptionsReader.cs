@@ -1,7 +1,6 @@
 // From layers of option texts to ServeOptions or RestoreOptions: types, bounds, and the rules between options. All problems
 // are reported together, each with its origin and what to do.
 using System.Collections.Immutable;
-using System.Globalization;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;

@@ -1,6 +1,4 @@
 // What the two sides of a copy need of their shard's moves.
-using System.Globalization;
-using System.Text;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.WorldLines;

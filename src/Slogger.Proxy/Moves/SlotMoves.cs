@@ -13,7 +13,6 @@ using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
-using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 

@@ -3,7 +3,6 @@
 // index made again.
 using Slogger.Log;
 using Slogger.Log.Format;
-using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;

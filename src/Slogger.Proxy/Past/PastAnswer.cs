@@ -1,12 +1,10 @@
 // Answers about the past, and what stands in their way.
 using System.Text;
-using Slogger.Log;
 using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
 using Slogger.Redis.Slots;
-using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Past;
 

@@ -1,7 +1,5 @@
 // Which instants of the past there are: the ends of versions that are committed, as far back as the log and its checkpoints go.
 using System.Globalization;
-using Slogger.Core.Identities;
-using Slogger.Core.Ownership;
 using Slogger.Core.Retention;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;

@@ -9,7 +9,6 @@ using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
-using Slogger.Proxy.Configuration;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rollback;
 using Slogger.Resp;

@@ -4,24 +4,17 @@
 //
 // Nothing is made ready before somebody asks. What the last question needed is kept for a minute: the lens with its keys, the index of the
 // checkpoint, and that of the commands on top of it.
-using System.Globalization;
 using System.Runtime.CompilerServices;
-using System.Text;
-using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
-using Slogger.Redis.Rdb;
 using Slogger.Redis.Rollback;
-using Slogger.Redis.Supervision;
 
 namespace Slogger.Proxy.Past;
 

@@ -20,7 +20,6 @@ using Slogger.Redis.Feeding;
 using Slogger.Redis.Past;
 using Slogger.Redis.Slots;
 using Slogger.Redis.Supervision;
-using Slogger.Replication.Following;
 using RestoreOptions = Slogger.Redis.Feeding.RestoreOptions;
 
 namespace Slogger.Proxy.Past;

@@ -6,7 +6,6 @@ using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Log.Format;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rdb;
 using Slogger.Redis.Rollback;

@@ -3,7 +3,6 @@
 using Slogger.Core.Cohorts;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
-using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Configuration;
 using Slogger.Replication.Links;

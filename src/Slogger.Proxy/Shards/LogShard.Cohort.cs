@@ -3,10 +3,8 @@
 // another one, which follows.
 using System.Diagnostics;
 using Slogger.Core.Identities;
-using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
-using Slogger.Log;
 using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;

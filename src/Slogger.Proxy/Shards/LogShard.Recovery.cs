@@ -7,7 +7,6 @@ using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
 using Slogger.Proxy.Cluster;
-using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;

@@ -9,7 +9,6 @@
 // thread of its own, changed by recoveries. _logLock serialises whoever appends, begins and trims; it may be taken while
 // Versions.Lock is held, never the other way round.
 using Slogger.Core.Cuts;
-using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;

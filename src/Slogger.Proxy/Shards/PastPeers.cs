@@ -10,7 +10,6 @@ using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Proxy.Cluster;
-using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Moves;
 using Slogger.Proxy.Past;
 using Slogger.Proxy.Peers;

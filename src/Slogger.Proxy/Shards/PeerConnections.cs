@@ -1,6 +1,5 @@
 // The other proxies of the cluster, when they come: who they are, and which conversation they are for.
 using System.Net.Sockets;
-using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Moves;
 using Slogger.Proxy.Past;
 using Slogger.Proxy.Peers;

@@ -6,7 +6,6 @@ using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
-using Slogger.Log.Format;
 using Slogger.Proxy.Past;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rollback;

@@ -5,7 +5,6 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
-using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
 using Slogger.Redis.Rdb;

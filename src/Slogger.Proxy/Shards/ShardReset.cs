@@ -4,7 +4,6 @@
 // finds that.
 using System.Text;
 using Slogger.Core.Cuts;
-using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Resets;
 using Slogger.Core.Shards;
@@ -14,9 +13,7 @@ using Slogger.FrontEnd;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Past;
 using Slogger.Proxy.Stores;
-using Slogger.Redis.Connections;
 using Slogger.Redis.Past;
-using Slogger.Redis.Rollback;
 
 namespace Slogger.Proxy.Shards;
 
