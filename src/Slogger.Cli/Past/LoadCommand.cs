@@ -59,7 +59,7 @@ internal static class LoadCommand
         bool asJson = texts.Values.ContainsKey(Report.Option), hasBegun = false;
         try
         {
-            SnapshotChain chain = await SnapshotChain.ReadAsync(place!).ConfigureAwait(false);
+            SnapshotChain chain = await SnapshotChain.ReadAsync(place!, default).ConfigureAwait(false);
             await chain.VerifyAsync().ConfigureAwait(false);
             SnapshotManifest snapshot = chain.Layers[0].Manifest;
             await using SnapshotLoader loader = await SnapshotLoader.OpenAsync(access, ExpiryOf(expiries, snapshot),

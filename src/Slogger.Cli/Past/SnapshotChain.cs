@@ -15,8 +15,8 @@ internal sealed record SnapshotLayer(SnapshotPlace Place, SnapshotManifest Manif
 {
     /// <summary>Reads what is in a place; null: there is no snapshot.</summary>
     /// <exception cref="IOException">It cannot be read, or is damaged.</exception>
-    public static async Task<SnapshotLayer?> ReadAsync(SnapshotPlace place) =>
-        await place.ReadAsync(SnapshotManifest.FileName).ConfigureAwait(false) is not { } bytes ? null
+    public static async Task<SnapshotLayer?> ReadAsync(SnapshotPlace place, CancellationToken stop) =>
+        await place.ReadAsync(SnapshotManifest.FileName, stop).ConfigureAwait(false) is not { } bytes ? null
             : new(place, SnapshotManifest.Of(bytes, place.PathOf(SnapshotManifest.FileName)),
                 Convert.ToHexStringLower(SHA256.HashData(bytes)));
 }
@@ -31,15 +31,16 @@ internal sealed class SnapshotChain
 
     /// <summary>Finds all of them. Each is where the one above says, or beside that one.</summary>
     /// <param name="place">The snapshot's.</param>
+    /// <param name="stop">Interrupts.</param>
     /// <exception cref="IOException">One is missing, or is another; the text says what to do.</exception>
-    public static async Task<SnapshotChain> ReadAsync(SnapshotPlace place)
+    public static async Task<SnapshotChain> ReadAsync(SnapshotPlace place, CancellationToken stop)
     {
-        List<SnapshotLayer> layers = [await SnapshotLayer.ReadAsync(place).ConfigureAwait(false)
+        List<SnapshotLayer> layers = [await SnapshotLayer.ReadAsync(place, stop).ConfigureAwait(false)
             ?? throw new IOException($"{place.Name} is no snapshot: it has no {SnapshotManifest.FileName}")];
         // No ring: a checksum cannot be of what holds it.
         while (layers[^1] is { Manifest.Previous: { } previous } above)
         {
-            layers.Add(await BelowAsync(above.Place, previous).ConfigureAwait(false));
+            layers.Add(await BelowAsync(above.Place, previous, stop).ConfigureAwait(false));
         }
         return new(layers);
     }
@@ -82,14 +83,14 @@ internal sealed class SnapshotChain
         }
     }
 
-    private static async Task<SnapshotLayer> BelowAsync(SnapshotPlace above, SnapshotPrevious previous)
+    private static async Task<SnapshotLayer> BelowAsync(SnapshotPlace above, SnapshotPrevious previous, CancellationToken stop)
     {
         SnapshotPlace beside = above.Beside(previous.Directory);
         SnapshotLayer? other = null;
         foreach (SnapshotPlace place in ((SnapshotPlace[])[beside, SnapshotPlace.Of(previous.Directory, out _) ?? beside])
             .DistinctBy(p => p.Name))
         {
-            if (await SnapshotLayer.ReadAsync(place).ConfigureAwait(false) is not { } found) { continue; }
+            if (await SnapshotLayer.ReadAsync(place, stop).ConfigureAwait(false) is not { } found) { continue; }
             if (found.Sha256 == previous.Sha256) { return found; }
             other = found;
         }

@@ -57,7 +57,7 @@ internal static class SnapshotCommand
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
-            SnapshotChain? previous = resting is null ? null : await SnapshotChain.ReadAsync(resting).ConfigureAwait(false);
+            SnapshotChain? previous = resting is null ? null : await SnapshotChain.ReadAsync(resting, signals.Token).ConfigureAwait(false);
             await using PastCluster past = await PastCluster.OpenAsync(access).ConfigureAwait(false);
             PastInstant at = await past.FindAsync(instant!).ConfigureAwait(false);
             SnapshotManifest made = await TakeAsync(past, at, target!, previous, parallel, Report.Progress(host, asJson),
@@ -106,23 +106,26 @@ internal static class SnapshotCommand
             using var failed = CancellationTokenSource.CreateLinkedTokenSource(stop);
             List<Task<SnapshotShard>> taking = [.. parts.Select(async part =>
             {
-                while (!await turns.WaitAsync(HeldFor, failed.Token).ConfigureAwait(false))
-                {
-                    await part.HoldAsync(at.Version).ConfigureAwait(false);
-                    if (previous is not null) { await part.HoldAsync(previous.Manifest.Version).ConfigureAwait(false); }
-                }
                 try
                 {
-                    return await part.TakeAsync(at.Version, rests, draft, failed.Token).ConfigureAwait(false);
+                    while (!await turns.WaitAsync(HeldFor, failed.Token).ConfigureAwait(false))
+                    {
+                        await part.HoldAsync(at.Version).ConfigureAwait(false);
+                        if (previous is not null) { await part.HoldAsync(previous.Manifest.Version).ConfigureAwait(false); }
+                    }
+                    try
+                    {
+                        return await part.TakeAsync(at.Version, rests, draft, failed.Token).ConfigureAwait(false);
+                    }
+                    finally
+                    {
+                        turns.Release();
+                    }
                 }
                 catch
                 {
                     await failed.CancelAsync().ConfigureAwait(false);
                     throw;
-                }
-                finally
-                {
-                    turns.Release();
                 }
             })];
             // The first failure, and not what it has called off.

@@ -15,8 +15,8 @@ internal sealed class SnapshotDirectory(string path) : SnapshotPlace
 
     public override string PathOf(string file) => Path.Combine(Name, file);
 
-    public override async Task<byte[]?> ReadAsync(string file) =>
-        File.Exists(PathOf(file)) ? await File.ReadAllBytesAsync(PathOf(file)).ConfigureAwait(false) : null;
+    public override async Task<byte[]?> ReadAsync(string file, CancellationToken stop) =>
+        File.Exists(PathOf(file)) ? await File.ReadAllBytesAsync(PathOf(file), stop).ConfigureAwait(false) : null;
 
     public override Task<Stream> OpenAsync(string file) =>
         Task.FromResult<Stream>(new FileStream(PathOf(file), FileMode.Open, FileAccess.Read, FileShare.Read, bufferSize: 0));

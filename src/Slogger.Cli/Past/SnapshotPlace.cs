@@ -48,8 +48,10 @@ internal abstract class SnapshotPlace
     public abstract string PathOf(string file);
 
     /// <summary>Reads a small file; null: there is none.</summary>
+    /// <param name="file">Its name.</param>
+    /// <param name="stop">Interrupts.</param>
     /// <exception cref="IOException">It cannot be read; the text says what to do.</exception>
-    public abstract Task<byte[]?> ReadAsync(string file);
+    public abstract Task<byte[]?> ReadAsync(string file, CancellationToken stop);
 
     /// <summary>Opens a file: it is read, and can seek.</summary>
     /// <exception cref="IOException">It cannot be read, or is missing; the text says what to do.</exception>

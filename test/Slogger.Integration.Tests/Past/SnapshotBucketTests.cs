@@ -18,7 +18,7 @@ public sealed class SnapshotBucketTests
     private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(3);
 
     private static readonly string[] s_foreign = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE",
-        "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"];
+        "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"];
 
     // Of one number of shards into another: what differs, what that rests on, and a directory that rests on the bucket.
     [Theory]
@@ -198,6 +198,44 @@ public sealed class SnapshotBucketTests
         Assert.Equal(before, (await client.DoAsync("DEBUG", "DIGEST")).Text);
     }
 
+    // The second one begins and ends while the first one is in the middle.
+    [Theory]
+    [InlineData("heeds")]
+    [InlineData("ignores")]
+    [InlineData("refuses")]
+    public async Task TwoRunsForOneVersion_LeaveOneSnapshotThatIsWhole(string conditions)
+    {
+        Assert.SkipUnless(S3Storage.IsInstalled, S3Storage.Missing);
+        using var workspace = new Workspace();
+        using S3Storage storage = await S3Storage.StartAsync(workspace, conditions);
+        await storage.Client.PutBucketAsync(Bucket);
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync();
+        await WriteLargeAsync(client);
+        string version = Text((await client.DoAsync("DPR.ASOF", "AGO", "0")).Items[1].AsInteger()), whole = $"{To}/default-{version}";
+        string[] command = ["snapshot", "--address", At(deployment.Port), "--to", To, "--version", version];
+        using var way = new TcpRelay(new IPEndPoint(IPAddress.Loopback, storage.Port)) { PassesAtMost = 24 * Megabyte };
+        using ChildProcess first = Start(storage.Environment(way.Port), command);
+        await way.HasCut.WaitAsync(s_limit);
+        (int code, string told) = await RunAsync(storage.Environment(), command);
+        Assert.True(code == 0, told);
+        Assert.Equal(conditions == "heeds" ? 0 : 1, (await storage.UploadsAsync(Bucket)).Count);
+        way.Open();
+        Assert.True(await first.WaitForExitAsync(s_limit), first.Tail());
+        await first.LastWordsAsync();
+        Assert.Equal(1, first.ExitCode);
+        Assert.Contains(conditions == "heeds" ? "its upload has been removed" : "is there already", first.Tail());
+        Assert.DoesNotContain("could not be removed", first.Tail());
+        Assert.Empty(await storage.UploadsAsync(Bucket));
+        Assert.Equal(2, (await storage.KeysAsync(Bucket)).Length);
+        string before = (await client.DoAsync("DEBUG", "DIGEST")).Text;
+        await client.DoAsync("FLUSHALL");
+        (code, told) = await LoadAsync(storage.Environment(), deployment.Port, whole);
+        Assert.True(code == 0, told);
+        Assert.Equal(before, (await client.DoAsync("DEBUG", "DIGEST")).Text);
+    }
+
     [Fact]
     public async Task Refusals_SayWhatToDo_AndNoSecrets()
     {
@@ -218,6 +256,22 @@ public sealed class SnapshotBucketTests
         without.Remove("AWS_ACCESS_KEY_ID");
         without.Remove("AWS_SECRET_ACCESS_KEY");
         await RefusedAsync(without, To, "there are no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE");
+        // Roles, of which nobody gives out the keys.
+        string role = "arn:aws:iam::123456789012:role/copies", config = workspace.File("config"), token = workspace.File("token");
+        await File.WriteAllTextAsync(config, $"[profile role]\nrole_arn = {role}\nsource_profile = base\n[profile base]\n"
+            + "aws_access_key_id = AKIDOFBASE\naws_secret_access_key = secret-of-base\n[profile half]\n"
+            + $"role_arn = {role}\nsource_profile = nothing\n[profile made]\ncredential_process = echo secret-of-process >&2; exit 3\n");
+        await File.WriteAllTextAsync(token, "secret-of-token");
+        Dictionary<string, string> byRole = new(without)
+        {
+            ["AWS_CONFIG_FILE"] = config, ["AWS_ENDPOINT_URL_STS"] = $"http://localhost:{Text(Workspace.FreePort())}",
+        };
+        string cannotCall = $"the keys cannot be had (Error calling AssumeRole for role {role}: Connection refused";
+        await RefusedAsync(new(byRole) { ["AWS_PROFILE"] = "role" }, To, cannotCall);
+        await RefusedAsync(new(byRole) { ["AWS_ROLE_ARN"] = role, ["AWS_WEB_IDENTITY_TOKEN_FILE"] = token }, To, cannotCall);
+        await RefusedAsync(new(byRole) { ["AWS_PROFILE"] = "half" }, To, "Error reading source profile [nothing] for profile [half]");
+        await RefusedAsync(new(byRole) { ["AWS_PROFILE"] = "made" }, To, "the keys cannot be had (its credential_process fails): check");
+        await RefusedAsync(new(byRole) { ["AWS_PROFILE"] = "nobody" }, To, "(Unable to find the \"nobody\" profile): check AWS_PROFILE");
         await RefusedAsync(storage.Environment(Workspace.FreePort()), To, "check AWS_ENDPOINT_URL_S3 and AWS_REGION");
         await RefusedAsync(mine, "s3:/copies/x", "does not have the form s3://BUCKET/PREFIX", wrongly: true);
         await RefusedAsync(mine, "http://copies/x", "is neither a directory nor s3://BUCKET/PREFIX", wrongly: true);

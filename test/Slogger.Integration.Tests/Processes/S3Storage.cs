@@ -37,11 +37,15 @@ internal sealed class S3Storage : IDisposable
     /// <summary>Of its owner.</summary>
     public IAmazonS3 Client { get; }
 
-    public static async Task<S3Storage> StartAsync(Workspace workspace)
+    /// <summary>Starts one.</summary>
+    /// <param name="workspace">Has its data.</param>
+    /// <param name="conditions">What becomes of a PUT that is to be taken only if there is no such object: it heeds, ignores or refuses
+    /// the condition.</param>
+    public static async Task<S3Storage> StartAsync(Workspace workspace, string conditions = "heeds")
     {
         string directory = workspace.Folder("swift");
         ChildProcess child = ChildProcess.Start("swift", Python, [Path.Combine(AppContext.BaseDirectory, "Processes", "swift-s3.py"),
-            directory, $"{Owner}:{OwnerSecret}", $"{Stranger}:{StrangerSecret}"]);
+            directory, conditions, $"{Owner}:{OwnerSecret}", $"{Stranger}:{StrangerSecret}"]);
         try
         {
             string line = await child.WaitForLineAsync(l => l.StartsWith(Says, StringComparison.Ordinal), s_limit);

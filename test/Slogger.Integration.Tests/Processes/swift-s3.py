@@ -1,7 +1,10 @@
 # OpenStack Swift as a storage with an S3 interface: its proxy, account, container and object server in one process, on ports of
 # their own, with all data below one directory. Says "listening on PORT" when it answers.
 #
-#   swift-s3.py DIRECTORY USER:SECRET...     the first user owns the account test; the others have no rights there
+#   swift-s3.py DIRECTORY CONDITIONS USER:SECRET...
+#
+# The first user owns the account test; the others have no rights there. CONDITIONS: what becomes of a PUT with If-None-Match. refuses: 501,
+# as Swift does by itself; heeds: it is taken only if there is no such object, as at AWS; ignores: it is taken.
 import os
 import sys
 
@@ -11,6 +14,7 @@ import eventlet.wsgi
 eventlet.monkey_patch(all=False, socket=True, select=True, thread=True)
 
 from swift.common import utils, wsgi
+from swift.common.middleware.s3api import s3request
 from swift.common.ring import RingBuilder
 
 SERVER = '''[DEFAULT]
@@ -77,16 +81,50 @@ def ring(directory, kind, port):
     builder.get_ring().save(os.path.join(directory, kind + '.ring.gz'))
 
 
+def take_conditions(heeds):
+    validate, to_swift = s3request.S3Request._validate_headers, s3request.S3Request.to_swift_req
+
+    def validate_others(self):
+        condition = self.environ.pop('HTTP_IF_NONE_MATCH', None)
+        validate(self)
+        if condition:
+            self.environ['HTTP_IF_NONE_MATCH'] = condition
+
+    def to_swift_without(self, *args, **kwargs):
+        request = to_swift(self, *args, **kwargs)
+        request.environ.pop('HTTP_IF_NONE_MATCH', None)
+        return request
+
+    s3request.S3Request._validate_headers = validate_others
+    if not heeds:
+        s3request.S3Request.to_swift_req = to_swift_without
+
+
+# Of two at once Swift would take both.
+def one_at_a_time(app):
+    turn = eventlet.semaphore.Semaphore()
+
+    def call(env, start):
+        if 'HTTP_IF_NONE_MATCH' not in env:
+            return app(env, start)
+        with turn:
+            return list(app(env, start))
+
+    return call
+
+
 def serve(directory, name, text, sock):
     path = os.path.join(directory, name + '.conf')
     with open(path, 'w') as out:
         out.write(text)
     # Not wsgi.run_server: it gives the thread another hub, and there are four of them in it. An SDK needs "ETag", and not "Etag".
-    eventlet.spawn(eventlet.wsgi.server, sock, wsgi.loadapp(path, global_conf={'log_name': name}), wsgi.NullLogger(),
-                   protocol=wsgi.SwiftHttpProtocol, capitalize_response_headers=False)
+    app = one_at_a_time(wsgi.loadapp(path, global_conf={'log_name': name}))
+    eventlet.spawn(eventlet.wsgi.server, sock, app, wsgi.NullLogger(), protocol=wsgi.SwiftHttpProtocol, capitalize_response_headers=False)
 
 
-def main(directory, users):
+def main(directory, conditions, users):
+    if conditions != 'refuses':
+        take_conditions(conditions == 'heeds')
     utils.HASH_PATH_SUFFIX = b'of a test'
     os.makedirs(os.path.join(directory, 'devices', 'disk'), exist_ok=True)
     socks = {kind: eventlet.listen(('127.0.0.1', 0)) for kind in ('account', 'container', 'object', 'proxy')}
@@ -105,4 +143,4 @@ def main(directory, users):
         eventlet.sleep(3600)
 
 
-main(os.path.abspath(sys.argv[1]), sys.argv[2:])
+main(os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:])
