@@ -153,6 +153,7 @@ internal sealed partial class SnapshotBucket : SnapshotPlace
             }
             catch (Exception e) when (e is IOException or OperationCanceledException && triesLeft > 0 && !stop.IsCancellationRequested)
             {
+                // Once more.
             }
             catch (Exception e) when (e is IOException or HttpRequestException or TimeoutException or AmazonClientException
                 or AmazonServiceException or ProcessAWSCredentialException or InvalidOperationException or ArgumentException
