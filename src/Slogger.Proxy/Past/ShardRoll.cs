@@ -66,6 +66,7 @@ internal sealed class ShardRoll : IPastRoll
         (IReadOnlyList<string> rules, string? why) = await RulesAsync(user, ReadRights.OfAllData).ConfigureAwait(false);
         if (why is not null) { return PastAnswer.Error(why); }
         VersionNumber last = await _instants.CommittedAsync(new(InstantBy.Version, to), _ending.Token).ConfigureAwait(false);
+        if (from > last.Number) { throw new PastException($"version {from} is behind version {last}"); }
         await Owners.AwaitCertainAsync(last, _ending.Token).ConfigureAwait(false);
         _instants.RequireKnown(new(from));
         // What it had before it had slots is no matter.
