@@ -5,6 +5,7 @@ using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Proxy.Shards;
@@ -35,6 +36,7 @@ internal sealed class FasterRollbacks(ShardId shard, ILogger report, Action<Prox
     /// <param name="commit">Where to.</param>
     /// <param name="version">What it stands for, for a message.</param>
     /// <param name="ending">Cancelled when the shard ends.</param>
+    /// <exception cref="RecoveryRefusedException">It cannot go back in place; a process that starts opens it there.</exception>
     public async Task RunAsync(FasterStore store, WorldPoint commit, VersionNumber version, CancellationToken ending)
     {
         long began = Stopwatch.GetTimestamp();
@@ -42,7 +44,18 @@ internal sealed class FasterRollbacks(ShardId shard, ILogger report, Action<Prox
         Task rollback = Last = Task.Run(() => store.RollbackAsync(commit, begun.SetResult, ending), CancellationToken.None);
         _ = Task.Run(() => WatchPurgeAsync(rollback, began), CancellationToken.None);
         await Task.WhenAny(begun.Task, rollback).ConfigureAwait(false);
-        if (!begun.Task.IsCompleted) { await rollback.ConfigureAwait(false); }
+        if (!begun.Task.IsCompleted)
+        {
+            try
+            {
+                await rollback.ConfigureAwait(false);
+            }
+            catch (InvalidOperationException e)
+            {
+                throw new RecoveryRefusedException($"shard {shard}: the embedded store cannot go back in place to version {version}: "
+                    + $"{e.Message} Start the proxy again: it does so. With more --faster-memory there is room to go back in place");
+            }
+        }
         long milliseconds = (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds;
         Interlocked.Increment(ref _done);
         Volatile.Write(ref _milliseconds, milliseconds);

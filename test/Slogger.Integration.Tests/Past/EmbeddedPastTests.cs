@@ -517,6 +517,51 @@ public sealed class EmbeddedPastTests(ITestOutputHelper output)
         }
     }
 
+    // What does not fit is an error, and the store is as it was.
+    [Fact]
+    public async Task Reset_WithoutRoomForIt_ChangesNothing()
+    {
+        using var workspace = new Workspace();
+        using var shard = new EmbeddedShard(workspace)
+        {
+            Options = ["--faster-memory", "64mb", "--faster-page", "8mb", .. Shown, "--retention", "1h"],
+        };
+        await shard.StartAsync();
+        string large = new('y', 1 << 20), version;
+        using (RespClient client = await shard.ConnectAsync())
+        {
+            for (int i = 0; i < 12; i++) { await client.DoAsync("SET", $"large:{i}", large); }
+            version = await VersionNowAsync(client);
+            for (int i = 0; i < 12; i++) { await client.DoAsync("SET", $"large:{i}", "small"); }
+            await VersionNowAsync(client);
+            for (int i = 0; (await client.CallAsync("SET", $"filler:{i}", large)) is { IsError: false }; i++) { Assert.True(i < 100); }
+        }
+        (int code, string told) = await ProxyProcess.CommandAsync("reset", "--address", At(shard), "--to", version, "--prefix", "large:");
+        Assert.Equal(1, code);
+        // A store that is full does not keep its commits for the past.
+        Assert.Matches("the store answered OOM|has a gap|is not kept", told);
+        // A world-line may have begun.
+        await Eventually.AsyncTrue("it answers", s_limit, async () =>
+        {
+            if (shard.Proxy.HasExited)
+            {
+                // What was written meanwhile is taken back; if there is no room for that, a process that starts does so.
+                Assert.Contains("Start the proxy again", shard.Proxy.Tail());
+                await shard.StartAsync();
+            }
+            try
+            {
+                using RespClient after = await shard.ConnectAsync();
+                for (int i = 0; i < 12; i++) { Assert.Equal("small", (await after.DoAsync("GET", $"large:{i}")).Text); }
+                return true;
+            }
+            catch (ConnectionLostException)
+            {
+                return false;
+            }
+        });
+    }
+
     // ---- What a store shows ----
 
     private static string At(EmbeddedShard shard) => $"127.0.0.1:{Text(shard.Proxy.Port)}";

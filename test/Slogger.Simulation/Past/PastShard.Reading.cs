@@ -241,7 +241,7 @@ internal sealed partial class PastShard
         }
     }
 
-    /// <summary>Whether somebody who has found a version may rely on it.</summary>
+    /// <summary>Whether somebody who has found a version may rely on it: it is held as itself, and not as an earlier one.</summary>
     public bool IsHeld(VersionNumber version) => _held.Exists(
-        h => h.Version == version && h.UntilMs > _world.NowMs && h.End >= _world.Settled);
+        h => h.End == version && h.UntilMs > _world.NowMs && h.End >= _world.Settled);
 }
