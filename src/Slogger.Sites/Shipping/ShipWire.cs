@@ -42,12 +42,17 @@ internal static class ShipWire
             case ShipRequest.Piece piece:
                 wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable),
                     Cut = ToWire(piece.Cut), SentUs = piece.SentUs, Admits = piece.Admits, HeardUs = piece.HeardUs };
-                foreach ((Boundary end, bool isEmptyRun) in message.Ends)
+                if (piece.Window is { } window)
+                {
+                    wire.Piece.Window = new() { From = ToWire(window.From), To = ToWire(window.To), Bytes = window.Bytes };
+                }
+                foreach ((Boundary end, bool isEmptyRun, bool endsWindow) in message.Ends)
                 {
                     wire.Piece.Entries.Add(new V1.Entry
                     {
                         Kind = isEmptyRun ? V1.EntryKind.EmptyRun : V1.EntryKind.Boundary, Version = end.Version.Number,
                             Offset = end.Offset, Database = end.Database, Time = end.Time.Bits,
+                            EndsWindow = endsWindow,
                     });
                 }
                 break;
@@ -153,6 +158,7 @@ internal static class ShipWire
         SeedAsk = reply.Ask is { } ask
             ? new() { Generation = ask.Generation, Id = ask.Id ?? "", HasBytes = ask.HasBytes, BadId = ask.Bad ?? "" } : null,
         Lines = reply.Lines is { } lines ? ToWire(lines) : null, Learns = reply.Learns, SentUs = reply.SentUs,
+        TakesWindows = reply.TakesWindows,
     };
 
     /// <exception cref="RpcException">It lacks something, or says what is not known here.</exception>
@@ -181,6 +187,7 @@ internal static class ShipWire
             ? new(ask.Generation, ask.Id.Length > 0 ? ask.Id : null,
             Math.Max(0, ask.HasBytes)) { Bad = ask.BadId.Length > 0 ? ask.BadId : null } : null,
         Lines = wire.Lines is { } lines ? FromWire(lines) : null, Learns = wire.Learns, SentUs = wire.SentUs,
+        TakesWindows = wire.TakesWindows,
     };
 
     private static ShipMessage Piece(ShardId stream, Sender sender, V1.Piece wire, ReadOnlySequence<byte> data)
@@ -198,10 +205,14 @@ internal static class ShipWire
                     $"an end of versions of a kind that is not known here ({entry.Kind}): update this site"),
             };
             ends[i] = new(new(from.WorldLine, new(entry.Version), entry.Offset, entry.Database, new HybridTimestamp(entry.Time)),
-                isEmptyRun);
+                isEmptyRun, entry.EndsWindow);
         }
         return new(new ShipRequest.Piece(stream, sender, from, to, FromWire(Required(wire.Durable)), FromWire(Required(wire.Cut)),
-            wire.SentUs) { Admits = wire.Admits, HeardUs = wire.HeardUs }, data, ends);
+            wire.SentUs)
+        {
+            Admits = wire.Admits, HeardUs = wire.HeardUs,
+            Window = wire.Window is { } window ? new(FromWire(Required(window.From)), FromWire(Required(window.To)), window.Bytes) : null,
+        }, data, ends);
     }
 
     public static T Required<T>(T? part)

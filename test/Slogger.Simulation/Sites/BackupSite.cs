@@ -32,6 +32,8 @@ internal enum Disaster
 internal sealed class BackupSite
 {
     private const int CalmMax = 6;
+    private const int WindowsAbove = 4;
+    private const int RestSteps = 60;
     private const int FinishRoundsMax = 6000;
     private const int HandOverRoundsMax = 3000;
 
@@ -73,6 +75,7 @@ internal sealed class BackupSite
                 HeartbeatUs = 2 * Cluster.IntervalUs,
             BudgetBytes = Random.Next(8) == 0 ? Random.Next(30, 90) : 1 << 20, AtBudget = Random.Next(2) == 0 ? BudgetChoice.Stall
                 : BudgetChoice.Detach,
+            WindowsAboveBytes = settings.Seed % 3 == 0 ? WindowsAbove : long.MaxValue,
         };
         LeaseTermUs = Random.Next(3) == 0 ? Random.Next(4, 12) * Cluster.IntervalUs : 0;
         StartMissing();
@@ -143,13 +146,16 @@ internal sealed class BackupSite
     public void Refuse(ShipRequest request, ProxyProcess from) => Wires.PostWide(request.Stream.Number, () => from.HearReply(
         new(ShipReplyKind.NotLeader, request.Stream, 0, default, default, default, default, 0, new(Sql.State.Epoch, 0, 0))));
 
+    // Where windows are sent shippers rest for a while now and then, so that the backup is far behind.
+    private bool IsResting => ShipperOptions.WindowsAboveBytes < long.MaxValue && Primary.Tick / RestSteps % 2 == 1;
+
     // ---- A turn ----
 
     /// <summary>A little of what there is to do.</summary>
     public void Turn()
     {
         Wires.Deliver();
-        for (int n = Primary.IsLost ? 0 : 2; n > 0; n--) Primary.Hosts[Random.Next(Primary.Hosts.Length)].Newest?.Ship();
+        for (int n = Primary.IsLost || IsResting ? 0 : 2; n > 0; n--) Primary.Hosts[Random.Next(Primary.Hosts.Length)].Newest?.Ship();
         if (!Primary.IsLost && Dice(4) && Primary.Hosts[Random.Next(Primary.Hosts.Length)] is { Proxies.Count: > 1 } host)
             host.Proxies[Random.Next(host.Proxies.Count)].Ship();
         if (IsOver)

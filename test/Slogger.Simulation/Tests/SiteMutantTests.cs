@@ -34,6 +34,15 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.SeedCountsAtOnce, "I7", 500)]
     public void Receiver_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
+    // The backup is far behind, and gets windows in place of the log. What needs two streams with windows at a time, or replies that are late
+    // to the point, has tests of its own in Slogger.Core.Tests (WindowTests).
+    [Theory]
+    [InlineData((int)ShipMutation.WindowsBeyondCut, "I4|I5|I7", 500)]
+    [InlineData((int)ShipMutation.CutInsideWindow, "I7", 3000)]
+    [InlineData((int)ShipMutation.WindowsNotTold, "I7", 3000)]
+    [InlineData((int)ShipMutation.WindowTakenInParts, "I1|I7", 3000)]
+    public void Windows_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
+
     [Theory]
     [InlineData((int)ShipMutation.WatermarkBeforeAll, "I4|I7", 100)]
     [InlineData((int)ShipMutation.WatermarkByVersion, "I4", 200)]

@@ -32,6 +32,8 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
 
     private protected Owner Backup { get; } = new();
 
+    private protected ShipperOptions Options { get; init; } = new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 };
+
     private protected IMetadataStore Metadata { get; private set; } = null!;
 
     private protected VersionLog PrimaryLog { get; private set; } = null!;
@@ -118,7 +120,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         Assert.Equal(StreamPhase.Counts, (await Metadata.SiteAsync("c")).Streams[0].Phase);
     }
 
-    private void OpenPrimary()
+    private protected void OpenPrimary()
     {
         _processes++;
         PrimaryLog = VersionLog.Open(
@@ -126,7 +128,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
                 BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
     }
 
-    private void OpenBackup()
+    private protected void OpenBackup()
     {
         BackupLog = VersionLog.Open(
             new() { Directory = Path.Combine(_directory, "backup", "log"), Shard = new(0), SegmentBytes = 256 << 10, BlockBytes = 4096,
@@ -145,8 +147,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
 
     private protected ShardShipper NewShipper(IShipConnector way, long? epoch = null)
     {
-        ShipperOptions options = new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 };
-        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), options, way, Shard,
+        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), Options, way, Shard,
             NullLogger.Instance);
     }
 
