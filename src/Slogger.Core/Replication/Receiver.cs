@@ -506,7 +506,7 @@ public sealed class Receiver : ICopyReceiver
         new(new(kind, Stream, Generation, _received, _durable, _held, _watermark,
             kind is ShipReplyKind.Ack or ShipReplyKind.Nack ? _echoUs : 0, _newest)
         {
-            Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null, TakesWindows = TakesWindows,
+            Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null, TakesWindows = TakesWindows, Window = _partial,
         });
 
     private bool Is(ShipMutation mutation) => _mutation == mutation;

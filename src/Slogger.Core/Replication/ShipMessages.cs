@@ -121,6 +121,10 @@ public sealed record ShipReply(
     /// <summary>Windows can be sent in place of what they stand for (<see cref="ShipRequest.Piece.Window"/>).</summary>
     public bool TakesWindows { get; init; }
 
+    /// <summary>The receiver has a part of this window: <see cref="Received"/> is a place in that. Null: it is one in the log as it
+    /// is.</summary>
+    public ShipWindow? Window { get; init; }
+
     /// <summary>The follower has lost what it had, or is new, and only learns. What it says counts for nothing yet
     /// (<see cref="Slogger.Core.Cohorts.Leader"/>).</summary>
     public bool Learns { get; init; }

@@ -15,6 +15,9 @@ internal enum ShipMutation
     /// <summary>Shipper: windows go as far as the log does, and not only up to the recorded cut.</summary>
     WindowsBeyondCut,
 
+    /// <summary>Shipper: where the receiver has the log as it is, counts as a place in a window that was made of it.</summary>
+    PlaceInLogIsInWindow,
+
     /// <summary>Receiver: a cut inside of a window counts as held.</summary>
     CutInsideWindow,
 

@@ -7,8 +7,10 @@
 //
 // To a backup that is far behind windows are sent, each in place of the stretch that it stands for (LogWindows): only of what is in the
 // recorded cut, since a world-line may not begin inside of one. The driver makes them, as the machine wants them. While one is being sent
-// offsets are those of its bytes, as if these were the log's. Windows are forgotten with each welcome: the receiver has no part of one
-// then, and when it is sent something else it forgets that part. No reply that is late has the machine go on where a forgotten window was.
+// offsets are those of its bytes, as if these were the log's. So each reply says whether its place is one in a window, and in which: the
+// receiver may have the log as it is behind where a window begins, since pieces that were sent before arrive after all. Then the window is
+// of no use. Nor is a place in a window that is not sent any more: the receiver forgets its part when it is sent something else. With each
+// welcome all windows are forgotten: the receiver has no part of one then.
 //
 // To a follower of the shard's cohort the same is sent, and "durable" is what the cohort has committed. A follower takes pieces in at once.
 // Its log may hold what no majority had, of a leader before: it says through which lines its log has passed, and is told up to where it is
@@ -77,7 +79,6 @@ public sealed class Shipper
     private long _sentUs;
     private long _progressUs;
     private readonly List<ShipWindow> _windows = [];         // made, and not yet received
-    private readonly List<ShipWindow> _forgotten = [];       // and not wanted by the receiver
     private bool _takesWindows;        // says the receiver
     private bool _isFarBehind;
     private WorldPoint _windowsTo;     // the cut up to which they go
@@ -275,9 +276,11 @@ public sealed class Shipper
                 break;
             case ShipReplyKind.Ack or ShipReplyKind.Nack when State == ShipperState.Shipping && reply.Generation == Generation:
                 Learn(reply);
-                Acknowledged(reply.Received, nowUs);
+                LogIndex back = reply.Window is { } part && !_windows.Contains(part) ? part.From : reply.Received;
+                bool isInLog = reply.Window is null && _mutation != ShipMutation.PlaceInLogIsInWindow;
                 // One that was overtaken misses what the receiver has by now, and what the log may no longer hold.
-                LogIndex back = ForgottenAt(reply.Received)?.From ?? reply.Received;
+                if (isInLog && back >= _backedUp && _windows.RemoveAll(w => back != w.From && IsIn(w, back)) > 0) GoBack(back, nowUs);
+                Acknowledged(back, nowUs);
                 if (reply.Kind == ShipReplyKind.Nack && back >= _backedUp && _mutation != ShipMutation.ResendForgotten
                     && (back != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(back, nowUs);
                 break;
@@ -338,7 +341,6 @@ public sealed class Shipper
         (State, _hasAnswered) = (ShipperState.Shipping, true);
         (_cutSent, _durableSent, _backTo) = (default, default, default);
         _windows.Clear();
-        _forgotten.Clear();
         (_windowsTo, _logTo) = (default, 0);
         _backedUp = reply.Durable;
         Learn(reply);
@@ -369,7 +371,7 @@ public sealed class Shipper
 
     private void Acknowledged(LogIndex received, long nowUs)
     {
-        if (received <= _received || (received > _sent && ForgottenAt(received) is not null)) return;
+        if (received <= _received) return;
         (_received, _progressUs) = (received, nowUs);
         foreach (ShipWindow w in _windows)
             if (w.To <= received) BytesSpared += w.To.Offset - w.From.Offset - w.Bytes;
@@ -390,12 +392,8 @@ public sealed class Shipper
         (_sent, _received, _backTo) = (to, to, to);
         (_progressUs, _backUs) = (nowUs, nowUs);
         _windows.RemoveAll(w => w.To <= to);
-        if (!_takesWindows)
-        {
-            // What it has no part of it does not take any more.
-            _forgotten.AddRange(_windows.Where(w => w.From >= to));
-            _windows.RemoveAll(w => w.From >= to);
-        }
+        // What it has no part of it may not take any more.
+        if (!_takesWindows) _windows.RemoveAll(w => w.From >= to);
 
         // What it has remains to be confirmed.
         LogIndex[] has = [.. _unconfirmed.Where(end => end <= to)];
@@ -480,14 +478,6 @@ public sealed class Shipper
 
     // Inside of a window nothing is closed; each begins behind another version.
     private static bool IsIn(in ShipWindow window, LogIndex at) => window.From <= at && at < window.To && at.Closed == window.From.Closed;
-
-    // One that the receiver had a part of, says a reply that is late.
-    private ShipWindow? ForgottenAt(LogIndex at)
-    {
-        foreach (ShipWindow w in _forgotten)
-            if (at != w.From && IsIn(w, at) && WindowAt(at) is null) return w;
-        return null;
-    }
 
     private LogIndex EndOfPart(in ShipWindow window)
     {

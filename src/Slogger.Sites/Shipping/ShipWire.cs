@@ -41,11 +41,8 @@ internal static class ShipWire
                 break;
             case ShipRequest.Piece piece:
                 wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable),
-                    Cut = ToWire(piece.Cut), SentUs = piece.SentUs, Admits = piece.Admits, HeardUs = piece.HeardUs };
-                if (piece.Window is { } window)
-                {
-                    wire.Piece.Window = new() { From = ToWire(window.From), To = ToWire(window.To), Bytes = window.Bytes };
-                }
+                    Cut = ToWire(piece.Cut), SentUs = piece.SentUs, Admits = piece.Admits, HeardUs = piece.HeardUs,
+                    Window = ToWire(piece.Window) };
                 foreach ((Boundary end, bool isEmptyRun, bool endsWindow) in message.Ends)
                 {
                     wire.Piece.Entries.Add(new V1.Entry
@@ -158,7 +155,7 @@ internal static class ShipWire
         SeedAsk = reply.Ask is { } ask
             ? new() { Generation = ask.Generation, Id = ask.Id ?? "", HasBytes = ask.HasBytes, BadId = ask.Bad ?? "" } : null,
         Lines = reply.Lines is { } lines ? ToWire(lines) : null, Learns = reply.Learns, SentUs = reply.SentUs,
-        TakesWindows = reply.TakesWindows,
+        TakesWindows = reply.TakesWindows, Window = ToWire(reply.Window),
     };
 
     /// <exception cref="RpcException">It lacks something, or says what is not known here.</exception>
@@ -187,7 +184,7 @@ internal static class ShipWire
             ? new(ask.Generation, ask.Id.Length > 0 ? ask.Id : null,
             Math.Max(0, ask.HasBytes)) { Bad = ask.BadId.Length > 0 ? ask.BadId : null } : null,
         Lines = wire.Lines is { } lines ? FromWire(lines) : null, Learns = wire.Learns, SentUs = wire.SentUs,
-        TakesWindows = wire.TakesWindows,
+        TakesWindows = wire.TakesWindows, Window = FromWire(wire.Window),
     };
 
     private static ShipMessage Piece(ShardId stream, Sender sender, V1.Piece wire, ReadOnlySequence<byte> data)
@@ -211,7 +208,7 @@ internal static class ShipWire
             wire.SentUs)
         {
             Admits = wire.Admits, HeardUs = wire.HeardUs,
-            Window = wire.Window is { } window ? new(FromWire(Required(window.From)), FromWire(Required(window.To)), window.Bytes) : null,
+            Window = FromWire(wire.Window),
         }, data, ends);
     }
 
@@ -232,6 +229,12 @@ internal static class ShipWire
 
     public static LogIndex FromWire(V1.LogIndex wire) =>
         new(new(wire.WorldLine), wire.Offset, new(wire.Closed)) { Reign = new(wire.Reign) };
+
+    private static V1.Window? ToWire(ShipWindow? window) =>
+        window is { } known ? new() { From = ToWire(known.From), To = ToWire(known.To), Bytes = known.Bytes } : null;
+
+    private static ShipWindow? FromWire(V1.Window? wire) =>
+        wire is null ? null : new(FromWire(Required(wire.From)), FromWire(Required(wire.To)), wire.Bytes);
 
     private static V1.LogLines ToWire(LogLines lines)
     {

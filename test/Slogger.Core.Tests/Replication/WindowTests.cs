@@ -68,7 +68,7 @@ public class WindowTests
         shipper.Made(Window);
         shipper.Tick(2, _log, _sent);
         Pieces();
-        shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@30"), 3, _sent);
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@30", of: Window), 3, _sent);
         shipper.Tick(3, _log, _sent);
         Assert.Equal(["1:1@30 1:9@90: 15"], Pieces());
         // Who has nothing of it may not take it any more.
@@ -86,12 +86,45 @@ public class WindowTests
         shipper.Made(Window);
         shipper.Tick(2, _log, _sent);
         shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@10", takes: false), 200, _sent);
-        shipper.Replied(Reply(ShipReplyKind.Ack, "1:1@30", takes: false), 201, _sent);
+        shipper.Replied(Reply(ShipReplyKind.Ack, "1:1@30", takes: false, of: Window), 201, _sent);
         Assert.Equal(Index("1:1@10"), shipper.Received);
-        shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@30", takes: false), 400, _sent);
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@30", takes: false, of: Window), 400, _sent);
         Pieces();
         shipper.Tick(400, _log, _sent);
         Assert.Equal("1:1@10 1:3@30: 20", Pieces()[0]);
+    }
+
+    // What was sent before the window was made arrives after all. The same place is one in the window, too, and means something else there.
+    [Theory]
+    [InlineData("1:1@30")]
+    [InlineData("1:1@50")]      // what is left of the window has no such place
+    public void Shipper_ReceiverHasTheLogBehindWhereAWindowBegins_TheLogGoesOn(string received)
+    {
+        Shipper shipper = FarBehind();
+        shipper.Made(Window);
+        shipper.Tick(2, _log, _sent);
+        Pieces();
+        shipper.Replied(Reply(ShipReplyKind.Nack, received), 3, _sent);
+        Assert.Empty(shipper.Windows);
+        Assert.Equal((Index(received), Index(received)), (shipper.Received, shipper.WindowWanted!.Value.From));
+        shipper.NotMade(Index(received), 90);
+        shipper.Tick(3, _log, _sent);
+        Assert.StartsWith(received, Pieces()[0], StringComparison.Ordinal);
+    }
+
+    // It may not be in the log any more.
+    [Fact]
+    public void Shipper_HearsLateOfAPlaceInTheLog_BelowWhatIsBackedUp_GoesOn()
+    {
+        Shipper shipper = FarBehind();
+        shipper.Made(Window);
+        shipper.Tick(2, _log, _sent);
+        shipper.Replied(Reply(ShipReplyKind.Ack, "1:9@90") with { Durable = Index("1:9@90") }, 3, _sent);
+        Pieces();
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@30"), 4, _sent);
+        shipper.Tick(4, _log, _sent);
+        Assert.Equal((Index("1:9@90"), Index("1:9@90")), (shipper.Received, shipper.WindowWanted!.Value.From));
+        Assert.Empty(Pieces());
     }
 
     [Fact]
@@ -100,7 +133,7 @@ public class WindowTests
         Shipper shipper = FarBehind();
         shipper.Made(Window);
         shipper.Tick(2, _log, _sent);
-        shipper.Replied(Reply(ShipReplyKind.Ack, "1:1@30"), 3, _sent);
+        shipper.Replied(Reply(ShipReplyKind.Ack, "1:1@30", of: Window), 3, _sent);
         Assert.Single(shipper.Windows);
         shipper.Replied(Reply(ShipReplyKind.Ack, "1:9@90"), 3, _sent);
         Assert.Empty(shipper.Windows);
@@ -119,25 +152,25 @@ public class WindowTests
         Assert.Equal("1:29@290 1:30@300: 10", Pieces()[^1]);
     }
 
-    private Shipper FarBehind()
+    private Shipper FarBehind(ShipMutation mutation = ShipMutation.None)
     {
-        Shipper shipper = Greeted("1:30@300", "1:30", takes: true);
+        Shipper shipper = Greeted("1:30@300", "1:30", takes: true, mutation);
         shipper.Tick(1, _log, _sent);
         Pieces();
         return shipper;
     }
 
-    private Shipper Greeted(string end, string cut, bool takes)
+    private Shipper Greeted(string end, string cut, bool takes, ShipMutation mutation = ShipMutation.None)
     {
-        Shipper shipper = new(Shard, Sender(1), History, [], 0, Index(end), Point(cut), Options);
+        Shipper shipper = new(Shard, Sender(1), History, [], 0, Index(end), Point(cut), Options, mutation);
         shipper.Connected(0, _sent);
         shipper.Replied(Reply(ShipReplyKind.Welcome, "1:1@10", takes: takes), 0, _sent);
         _sent.Clear();
         return shipper;
     }
 
-    private static ShipReply Reply(ShipReplyKind kind, string received, bool takes = true) =>
-        new(kind, Shard, 1, Index(received), Index("1:1@10"), default, default, 0, Sender(1)) { TakesWindows = takes };
+    private static ShipReply Reply(ShipReplyKind kind, string received, bool takes = true, ShipWindow? of = null) =>
+        new(kind, Shard, 1, Index(received), Index("1:1@10"), default, default, 0, Sender(1)) { TakesWindows = takes, Window = of };
 
     // Without signs of life.
     private string[] Pieces()
@@ -155,7 +188,9 @@ public class WindowTests
     {
         Receiver receiver = Welcomed();
         Assert.Equal("Keep 1:1@10, Ack 1:1@30", TakePart(receiver, "1:1@10", "1:1@30"));
+        Assert.Equal(Window, LastReply().Window);
         Assert.Equal("Keep 1:1@30, Append 1:1@10, Append 1:1@30, Sync, Ack 1:9@90", TakePart(receiver, "1:1@30", "1:9@90"));
+        Assert.Null(LastReply().Window);
     }
 
     [Fact]
@@ -263,6 +298,11 @@ public class WindowTests
         receiver = Welcomed(mutation: ShipMutation.PartOfWindowStays);
         TakePart(receiver, "1:1@10", "1:1@30");
         Assert.StartsWith("Keep 1:1@30", Take(receiver, "1:1@30", "1:4@40"), StringComparison.Ordinal);
+        Shipper shipper = FarBehind(ShipMutation.PlaceInLogIsInWindow);
+        shipper.Made(Window);
+        shipper.Tick(2, _log, _sent);
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@50"), 3, _sent);
+        Assert.Single(shipper.Windows);
     }
 
     [Theory]

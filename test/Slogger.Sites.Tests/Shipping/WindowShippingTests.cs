@@ -230,7 +230,8 @@ public sealed class WindowShippingTests : ShippingHarness
         Assert.Equal(piece, there.Request);
         Assert.Equal([end], there.Ends);
         ShipReply reply = new(ShipReplyKind.Ack, new(0), 1, start, start, default, default, 0, default);
-        Assert.All([reply, reply with { TakesWindows = true }], r => Assert.Equal(r, ShipWire.FromWire(ShipWire.ToWire(r))));
+        Assert.All([reply, reply with { TakesWindows = true }, reply with { TakesWindows = true, Window = piece.Window }],
+            r => Assert.Equal(r, ShipWire.FromWire(ShipWire.ToWire(r))));
     }
 
     private static ReadOnlySequence<byte> Bytes(int count) => new(new byte[count]);
