@@ -11,7 +11,6 @@ namespace Slogger.Simulation.Processes;
 internal sealed partial class ProxyProcess : IShippedLog
 {
     private const int ShipInboxMax = 100;
-    private const int WindowCommandsMax = 30, WindowLeftMax = 10;
 
     private readonly Queue<Action> _shipInbox = new();
     private readonly List<ShipperEffect> _shipping = [];
@@ -96,7 +95,7 @@ internal sealed partial class ProxyProcess : IShippedLog
                     log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
                 _settings.Ship);
             _windows.Clear();
-            (_writesHeld, _flow) = (false, new(Cluster.Backup!.ShipperOptions));
+            (_writesHeld, _flow) = (false, new(Cluster.Backup!.CopyOptions));
             SiteGate.Begin(_self.Site);
             _shipper.Connected(Cluster.NowUs, _shipping);
         }
@@ -180,7 +179,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     {
         ShardLog log = _host.Log;
         List<Boundary> ends = isOwner ? log.Entries(start, new(start.WorldLine, log.End, below)) : [];
-        Boundary[] behind = [.. ends.Where(e => e.Offset > start.Offset && e.Offset <= start.Offset + WindowCommandsMax)];
+        Boundary[] behind = [.. ends.Where(e => e.Offset > start.Offset && e.Offset <= start.Offset + Cluster.Backup!.WindowCommandsMax)];
         if (log.Exactly(start.Closed)?.Offset != start.Offset || behind.Length == 0)
         {
             _shipper!.NotMade(start, behind.Length > 0 ? behind[0].Offset : start.Offset + 1);
@@ -193,7 +192,7 @@ internal sealed partial class ProxyProcess : IShippedLog
         ILookup<bool, Command> parts = Enumerable.Range(0, all.Count)
             .ToLookup(i => all[i].Key >= 0 && !all.Skip(i + 1).Any(later => later.Key == all[i].Key), i => all[i]);
         Command[] left = [.. parts[true]];
-        if (left.Length == all.Count || left.Length > WindowLeftMax)
+        if (left.Length == all.Count)
         {
             _shipper!.NotMade(start, last.Offset);
             return;
