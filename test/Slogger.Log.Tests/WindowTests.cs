@@ -121,12 +121,40 @@ public class WindowTests
     {
         VersionLog log = Begun(NewDisk());
         log.AppendHeldCut(Write(log, 100, 10).Point);
-        WriteWindow(log, 100, 20);
+        Boundary first = WriteWindow(log, 100, 20);
         Boundary between = Write(log, 100, 21);
         log.AppendHeldCut(between.Point);
         Boundary end = WriteWindow(log, 100, 30);
-        Assert.Equal(new() { HasStretch = true, Base = between.Point, End = end.Point, EndOffset = end.Offset }, log.Windows);
+        Assert.Equal(new()
+        {
+            HasStretch = true, Base = between.Point, End = end.Point, EndOffset = end.Offset, EndBefore = first.Point,
+            EndOffsetBefore = first.Offset,
+        }, log.Windows);
         Assert.False(log.Windows.Hides(between.Point));
+        log.Dispose();
+    }
+
+    // As after a failover that ended before them.
+    [Fact]
+    public void WorldLine_BeginsBelowAStretch_CommandsBehindTheWindowsBeforeAreAllThere()
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLog log = Begun(disk);
+        log.AppendHeldCut(Write(log, 100, 10).Point);
+        Boundary first = WriteWindow(log, 100, 20);
+        Write(log, 100, 21);
+        Boundary held = Write(log, 40_000, 22);
+        log.AppendHeldCut(held.Point);
+        WriteWindow(log, 40_000, 30);
+        log.Sync();
+        log = Reopened(disk);
+        log.BeginWorldLine(new WorldLine(2), held, OtherReplicationId);
+        for (int opened = 0; opened < 2; opened++)
+        {
+            Assert.Equal((false, first.Point, first.Offset), (log.Windows.HasStretch, log.Windows.End, log.Windows.EndOffset));
+            Assert.True(log.IsInWindow(new(15)));
+            log = Reopened(disk);
+        }
         log.Dispose();
     }
 
@@ -159,15 +187,15 @@ public class WindowTests
     }
 
     [Fact]
-    public void Header_WithoutWindows_IsOfTheFormatBefore()
+    public void Header_WithoutWindows_IsOfAFormatFromBefore()
     {
         SimulatedDisk disk = NewDisk();
         VersionLog log = Begun(disk);
         Write(log, 40_000, 10);
-        Assert.All(FormatsOf(disk), format => Assert.Equal(SegmentHeader.FormatVersion - 1, format));
+        Assert.All(FormatsOf(disk), format => Assert.Equal(3u, format));
         WriteWindow(log, 40_000, 20);
         log.Sync();
-        Assert.Equal([SegmentHeader.FormatVersion - 1, SegmentHeader.FormatVersion], FormatsOf(disk).Distinct().Order());
+        Assert.Equal([3u, SegmentHeader.FormatVersion], FormatsOf(disk).Distinct().Order());
         log.Dispose();
     }
 

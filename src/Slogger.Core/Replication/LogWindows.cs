@@ -45,23 +45,40 @@ public readonly record struct LogWindows
     /// <summary>Where the last window ends: below this offset the log has not each command.</summary>
     public long EndOffset { get; init; }
 
+    /// <summary>As <see cref="End"/>, of the windows before the stretch; the default: there were none.</summary>
+    public WorldPoint EndBefore { get; init; }
+
+    /// <summary>As <see cref="EndOffset"/>, of the windows before the stretch.</summary>
+    public long EndOffsetBefore { get; init; }
+
     /// <summary>Whether a recorded cut lies in the stretch, or where it is not known yet.</summary>
     public bool Hides(WorldPoint cut) => HasStretch && cut > Base && (From == default || cut < From);
 
     /// <summary>A window begins.</summary>
     /// <param name="held">The recorded cut that was noted last.</param>
     public LogWindows Began(WorldPoint held) => HasStretch && From == default ? this with { IsOpen = true }
-        : this with { HasStretch = true, IsOpen = true, Base = held, From = default };
+        : this with
+        {
+            HasStretch = true, IsOpen = true, Base = held, From = default, EndBefore = End, EndOffsetBefore = EndOffset,
+        };
 
-    /// <summary>The window ends.</summary>
-    public LogWindows Ended(WorldPoint end, long offset) => this with { IsOpen = false, End = end, EndOffset = offset };
+    /// <summary>The window ends. One that has not begun came on as a part of a log, in which it began: how far the windows before it went
+    /// is not known then, so they count as going as far.</summary>
+    public LogWindows Ended(WorldPoint end, long offset) => IsOpen ? this with { IsOpen = false, End = end, EndOffset = offset }
+        : this with { End = end, EndOffset = offset, EndBefore = end, EndOffsetBefore = offset };
 
     /// <summary>A recorded cut was noted.</summary>
     public LogWindows Noted(WorldPoint cut) => HasStretch && From == default ? this with { From = cut } : this;
 
     /// <summary>What lies above the end of a version has become void. That is never below a cut that was held.</summary>
-    public LogWindows BackTo(WorldPoint end, long offset) =>
-        offset < EndOffset ? new() { End = end, EndOffset = offset }
+    public LogWindows BackTo(WorldPoint end, long offset)
+    {
         // Of a stretch of which no window has ended nothing is left.
-        : this with { IsOpen = false, HasStretch = HasStretch && !(IsOpen && End <= Base) };
+        if (offset >= EndOffset) return this with { IsOpen = false, HasStretch = HasStretch && !(IsOpen && End <= Base) };
+        // The stretch has become void, as it does where a failover ends before it: it hides nothing any more. That the one before hid cuts
+        // does not matter, since a watermark has passed it. Where its windows ended does: below that not each command is there.
+        bool isBefore = HasStretch && end.Version <= Base.Version && offset >= EndOffsetBefore;
+        (WorldPoint last, long at) = isBefore ? (EndBefore, EndOffsetBefore) : (end, offset);
+        return new() { End = last, EndOffset = at, EndBefore = last, EndOffsetBefore = at };
+    }
 }

@@ -438,7 +438,9 @@ public sealed class Receiver : ICopyReceiver
     // What is durable at the primary goes into the log, and with it the newest cut that it reaches.
     private void TakeIn(List<ReceiverEffect> effects)
     {
-        while (_staged.TryPeek(out ShipRequest.Piece? piece) && (piece.To <= _confirmed || Is(ShipMutation.AppendsUnconfirmed)))
+        // Of a window a part ends at an offset of its own: where the window ends says what is durable.
+        while (_staged.TryPeek(out ShipRequest.Piece? piece)
+            && ((piece.Window?.To ?? piece.To) <= _confirmed || Is(ShipMutation.AppendsUnconfirmed)))
         {
             if (piece.Window is { } part && part == _partial && !Is(ShipMutation.WindowTakenInParts)) break;
             _staged.Dequeue();

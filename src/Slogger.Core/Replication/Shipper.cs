@@ -10,7 +10,8 @@
 // offsets are those of its bytes, as if these were the log's. So each reply says whether its place is one in a window, and in which: the
 // receiver may have the log as it is behind where a window begins, since pieces that were sent before arrive after all. Then the window is
 // of no use. Nor is a place in a window that is not sent any more: the receiver forgets its part when it is sent something else. With each
-// welcome all windows are forgotten: the receiver has no part of one then.
+// welcome all windows are forgotten: the receiver has no part of one then. Up to which cut they go is not: on a link that breaks again and
+// again a stretch would never end, and no cut be noted.
 //
 // To a follower of the shard's cohort the same is sent, and "durable" is what the cohort has committed. A follower takes pieces in at once.
 // Its log may hold what no majority had, of a leader before: it says through which lines its log has passed, and is told up to where it is
@@ -279,7 +280,7 @@ public sealed class Shipper
                 LogIndex back = reply.Window is { } part && !_windows.Contains(part) ? part.From : reply.Received;
                 bool isInLog = reply.Window is null && _mutation != ShipMutation.PlaceInLogIsInWindow;
                 // One that was overtaken misses what the receiver has by now, and what the log may no longer hold.
-                if (isInLog && back >= _backedUp && _windows.RemoveAll(w => back != w.From && IsIn(w, back)) > 0) GoBack(back, nowUs);
+                if (isInLog && back >= _backedUp && _windows.RemoveAll(w => w.From < back && back < w.To) > 0) GoBack(back, nowUs);
                 Acknowledged(back, nowUs);
                 if (reply.Kind == ShipReplyKind.Nack && back >= _backedUp && _mutation != ShipMutation.ResendForgotten
                     && (back != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(back, nowUs);
@@ -341,7 +342,7 @@ public sealed class Shipper
         (State, _hasAnswered) = (ShipperState.Shipping, true);
         (_cutSent, _durableSent, _backTo) = (default, default, default);
         _windows.Clear();
-        (_windowsTo, _logTo) = (default, 0);
+        _logTo = 0;
         _backedUp = reply.Durable;
         Learn(reply);
         if (_mutation != ShipMutation.ResendForgotten || _sent < at) GoBack(at, nowUs);
@@ -440,14 +441,16 @@ public sealed class Shipper
 
     private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;
 
-    private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point : _cut;
+    // Who is welcomed says first up to where windows go: a receiver that has begun anew does not know, and notes that cut only if it does.
+    private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point
+        : _cutSent == default && _windowsTo != default ? _windowsTo : _cut;
 
     private ShipRequest.Piece Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects, ShipWindow? window = null)
     {
         (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
         if (to != from) _unconfirmed.Enqueue(to);
         _owesDurable = Confirm() < _cutSent.Version;
-        ShipRequest.Piece piece = new(_stream, _self, from, to, Durable, Cut, nowUs)
+        ShipRequest.Piece piece = new(_stream, _self, from, to, Durable, _cutSent, nowUs)
         {
             Admits = Admits, HeardUs = HeardUs, Window = window,
         };

@@ -15,7 +15,8 @@
 //   the cut held before this file, of a backup's log: i64 world-line (0: none), i64 version
 //   from format 4 on: u32 count, then u32 for each further directory in which the segment has a file: its number
 //   format 5: what is known of windows before this file (LogWindows): u32 1 there is a stretch, 2 a window is open; then the cut held when
-//   it began, the first one behind it, and the last window's end: i64 world-line, i64 version each, and that end's i64 offset
+//   it began, and the first one behind it: i64 world-line, i64 version each; then the last window's end, and that of the last one before
+//   the stretch: i64 world-line, i64 version, i64 offset each
 //
 // A line is a world-line within a reign. A rewind may lead back to an older one: then the line, and the branches, are as they were.
 // The lowest format that says all is written: 5 once there was a window, else 4 where the segment has several files, else 3. Format 2 has
@@ -144,6 +145,8 @@ internal sealed record SegmentHeader
         writer.Point(Windows.From);
         writer.Point(Windows.End);
         writer.I64(Windows.EndOffset);
+        writer.Point(Windows.EndBefore);
+        writer.I64(Windows.EndOffsetBefore);
         return writer.Length;
     }
 
@@ -203,7 +206,7 @@ internal sealed record SegmentHeader
             Windows = format < FormatVersion ? default : new()
             {
                 HasStretch = (windows & HasStretch) != 0, IsOpen = (windows & IsOpen) != 0, Base = reader.Point(), From = reader.Point(),
-                End = reader.Point(), EndOffset = reader.I64(),
+                End = reader.Point(), EndOffset = reader.I64(), EndBefore = reader.Point(), EndOffsetBefore = reader.I64(),
             },
         };
     }

@@ -21,7 +21,8 @@ internal sealed record MadeWindow(ShipWindow Window, byte[] Bytes, Boundary End)
 /// <summary>Makes one window after the other. One caller at a time.</summary>
 /// <param name="log">The log.</param>
 /// <param name="leftBytesMax">So many bytes may be left of a window; <see cref="ShipWindow.BytesMax"/> or less.</param>
-internal sealed class WindowMaker(VersionLog log, long leftBytesMax)
+/// <param name="failed">Is told, once, that one could not be made, for a reason that is not known here.</param>
+internal sealed class WindowMaker(VersionLog log, long leftBytesMax, Action<Exception> failed)
 {
     // Of less, next to nothing would be spared.
     private const int BytesMin = 64 << 10;
@@ -29,9 +30,10 @@ internal sealed class WindowMaker(VersionLog log, long leftBytesMax)
     // What is not worth the work at either end: seven eighths.
     private const int LeftMin = 7, LeftOf = 8;
 
-    private readonly EffectReducer _reducer = new();
+    private EffectReducer _reducer = new();
     private readonly ArrayBufferWriter<byte> _output = new();
     private byte[] _bytes = [];
+    private bool _hasFailed;
 
     // Skewed loads leave less than half.
     private int BytesMax => (int)Math.Min(2 * leftBytesMax, ShipWindow.LogBytesMax);
@@ -49,6 +51,14 @@ internal sealed class WindowMaker(VersionLog log, long leftBytesMax)
         catch (Exception e) when (e is LogHistoryChangedException or FileNotFoundException or RedisException or ArgumentOutOfRangeException)
         {
             // A world-line has begun, or it was trimmed; or there is what no one can reduce. Whoever reads it as it is sees.
+            return (null, start.Offset + BytesMax);
+        }
+        catch (Exception e)
+        {
+            // The log as it is can be sent: nothing ends for want of a window. What the reducer had begun is of no use.
+            _reducer = new();
+            if (!_hasFailed) { failed(e); }
+            _hasFailed = true;
             return (null, start.Offset + BytesMax);
         }
     }

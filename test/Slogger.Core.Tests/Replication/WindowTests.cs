@@ -140,6 +140,36 @@ public class WindowTests
         Assert.Equal(0, shipper.WindowUsed);
     }
 
+    // On a link that breaks again and again windows would go on to one cut after the other, and the receiver could note none.
+    [Fact]
+    public void Shipper_ConnectsAnewAmongWindows_GoesOnToTheSameCut_AndNamesItFirst()
+    {
+        Shipper shipper = FarBehind();
+        shipper.Appended(Index("1:60@600"));
+        shipper.Synced(Index("1:60@600"));
+        shipper.CutRecorded(Point("1:60"));
+        shipper.Made(Window);
+        shipper.Tick(2, _log, _sent);
+        shipper.Disconnected();
+        shipper.Connected(3, _sent);
+        _sent.Clear();
+        shipper.Replied(Reply(ShipReplyKind.Welcome, "1:9@90"), 3, _sent);
+        shipper.Tick(3, _log, _sent);
+        Assert.Equal((Index("1:9@90"), Point("1:30").Version), shipper.WindowWanted);
+        shipper.Tick(4, _log, _sent);
+        Assert.Equal([Point("1:30"), Point("1:60")], _sent.Select(s => ((ShipRequest.Piece)((ShipperEffect.Send)s).Request).Cut));
+        // Behind it the log goes as it is, until the backup as a whole has that cut.
+        shipper.Made(new(Index("1:9@90"), Index("1:30@300"), 30));
+        shipper.Tick(5, _log, _sent);
+        Assert.Contains("1:30@300 1:32@320: 20", Pieces());
+        shipper.Replied(Reply(ShipReplyKind.Ack, "1:30@300"), 6, _sent);
+        shipper.Tick(6, _log, _sent);
+        Assert.Null(shipper.WindowWanted);
+        shipper.Replied(Reply(ShipReplyKind.Ack, "1:32@320") with { Watermark = Point("1:30") }, 7, _sent);
+        shipper.Tick(7, _log, _sent);
+        Assert.Equal(Point("1:60").Version, shipper.WindowWanted?.Below);
+    }
+
     [Fact]
     public void Shipper_NearTheEnd_SendsTheLogAsItIs()
     {
@@ -191,6 +221,19 @@ public class WindowTests
         Assert.Equal(Window, LastReply().Window);
         Assert.Equal("Keep 1:1@30, Append 1:1@10, Append 1:1@30, Sync, Ack 1:9@90", TakePart(receiver, "1:1@30", "1:9@90"));
         Assert.Null(LastReply().Window);
+    }
+
+    // Its parts have offsets of their own, below what is durable there.
+    [Fact]
+    public void Receiver_TakesNoWindowBeforeItsEndIsDurableAtThePrimary()
+    {
+        Receiver receiver = Welcomed();
+        ShipRequest.Piece whole = Piece(Window.From, Window.To, "1:1") with { Window = Window, Durable = Index("1:5@50") };
+        receiver.Received(whole with { To = Index("1:1@30") }, Clear());
+        receiver.Received(whole with { From = Index("1:1@30") }, Clear());
+        Assert.Equal("Keep 1:1@30, Ack 1:9@90", Text());
+        receiver.Received(whole with { From = Window.To, Window = null, Durable = Window.To }, Clear());
+        Assert.StartsWith("Append 1:1@10, Append 1:1@30", Text(), StringComparison.Ordinal);
     }
 
     [Fact]
@@ -326,6 +369,37 @@ public class WindowTests
         receiver.Tick(1000, Clear());
         Assert.Equal((Point("1:11"), Point("1:12")), LastReport());
         Assert.Equal("Nack 1:12@120", TakePart(receiver, "1:12@120", "1:20@200", new(Index("1:12@120"), Index("1:20@200"), 5)));
+    }
+
+    // ---- What the log knows ----
+
+    [Fact]
+    public void Known_TheLogGoesBackBelowAStretch_WhatTheOnesBeforeLackIsKnown()
+    {
+        LogWindows first = default(LogWindows).Began(Point("1:1")).Ended(Point("1:9"), 90).Noted(Point("1:11"));
+        LogWindows second = first.Began(Point("1:20")).Ended(Point("1:30"), 300).Began(Point("1:20")).Ended(Point("1:40"), 400);
+        Assert.Equal((Point("1:20"), Point("1:40"), 400), (second.Base, second.End, second.EndOffset));
+        // A failover ends at the cut before the stretch, or between the two.
+        foreach (string back in (string[])["2:20@200", "2:12@120", "2:9@90"])
+        {
+            LogWindows left = second.BackTo(Index(back).Point, Index(back).Offset);
+            Assert.Equal((false, false, Point("1:9"), 90L), (left.HasStretch, left.Hides(Point("1:5")), left.End, left.EndOffset));
+        }
+        // Among windows of which nothing more is known all below counts as lacking something.
+        foreach (string back in (string[])["2:30@300", "2:5@50"])
+        {
+            LogWindows left = second.BackTo(Index(back).Point, Index(back).Offset);
+            Assert.Equal((false, Index(back).Point, Index(back).Offset), (left.HasStretch, left.End, left.EndOffset));
+        }
+        // So it does where windows came on in a log.
+        LogWindows came = default(LogWindows).Ended(Point("1:9"), 90).Ended(Point("1:40"), 400);
+        Assert.Equal(200, came.BackTo(Point("2:20"), 200).EndOffset);
+        Assert.Equal(came, came.BackTo(Point("2:41"), 410));
+        // Above its windows a stretch stays, and one that has none yet goes.
+        Assert.Equal(first, first.BackTo(Point("2:11"), 110));
+        LogWindows open = first.Began(Point("1:20"));
+        LogWindows gone = open.BackTo(Point("1:20"), 200);
+        Assert.Equal((false, false, 90L), (gone.HasStretch, gone.IsOpen, gone.EndOffset));
     }
 
     // ---- Watermark and failover ----

@@ -128,6 +128,15 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
                 BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
     }
 
+    /// <summary>Makes the primary's oldest file one that cannot be read: but for its beginning it is other bytes.</summary>
+    private protected void Damage()
+    {
+        string file = Directory.GetFiles(Path.Combine(_directory, "primary"), "*.slog").Order(StringComparer.Ordinal).First();
+        using FileStream stream = new(file, FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
+        stream.Position = 8192;
+        stream.Write(new byte[100_000].Select((_, i) => (byte)i).ToArray());
+    }
+
     private protected void OpenBackup()
     {
         BackupLog = VersionLog.Open(

@@ -9,6 +9,7 @@ using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Replication.Links;
 using Slogger.Replication.Sending;
 using Slogger.Sites.Shipping;
@@ -188,6 +189,26 @@ public sealed class WindowShippingTests : ShippingHarness
         Assert.Equal((number.FirstWorldLine, held.Version), (BackupLog.WorldLine, BackupLog.DurableBoundary!.Value.Version));
         Assert.False(BackupLog.Windows.HasStretch);
         Assert.Equal(_states[held.Version.Number], StatesOf(BackupLog)[^1].State);
+    }
+
+    // Whoever sends the log as it is finds out by itself whether it can be read.
+    [Fact]
+    public void Maker_CannotReadTheLog_SaysSoOnce_AndThatItIsToBeSentAsItIs()
+    {
+        Random random = new(4);
+        for (int v = 0; v < 100; v++) { WriteVersion(random); }
+        PrimaryLog.Sync();
+        LogIndex start = new(WorldLine.First, PrimaryLog.BoundaryAtOrBelow(new(1))!.Value.Offset, new(1));
+        List<Exception> failed = [];
+        var maker = new WindowMaker(PrimaryLog, 100_000, failed.Add);
+        Assert.NotNull(maker.Make(start, new(100)).Made);
+        Damage();
+        for (int n = 0; n < 2; n++)
+        {
+            (MadeWindow? made, long until) = maker.Make(start, new(100));
+            Assert.Equal((null, start.Offset + 200_000), (made, until));
+        }
+        Assert.IsType<LogCorruptException>(Assert.Single(failed));
     }
 
     [Fact]
