@@ -67,6 +67,8 @@ internal sealed class StreamDisk : IDisposable
     public StreamOnDisk Find(string? badCopy)
     {
         if (Life is not { } life || Seed is not { } seed) { return new() { Copy = Part, BadCopy = badCopy }; }
+        // Who received before may have appended what was not synced any more.
+        Log.Sync();
         // What there is of a window is no part of anything.
         if (Log.Windows.IsOpen) { Log.Rewind(); }
         return new()

@@ -245,7 +245,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         DateTime end = DateTime.UtcNow + Limit;
         while (!condition())
         {
-            Assert.Null(Backup.Failure);
+            Assert.True(Backup.Failure is null, Backup.Failure);
             Assert.True(Shard.Failure is null, Shard.Failure);
             Assert.True(DateTime.UtcNow < end,
                 $"it does not come to that: primary {PrimaryLog.End}, backup {BackupLog.End}, held {BackupLog.HeldCut}, cut "
