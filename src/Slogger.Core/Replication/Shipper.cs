@@ -150,10 +150,10 @@ public sealed class Shipper
     public long BytesSpared { get; private set; }
 
     /// <summary>Whether the receiver is so far behind that windows are sent, as far as it takes them.</summary>
-    public bool SendsWindows => _isFarBehind && _takesWindows;
+    public bool SendsWindows => State == ShipperState.Shipping && _isFarBehind && _takesWindows;
 
     /// <summary>A window is wanted that begins where this ends, and ends at or below the version; null: none is.</summary>
-    public (LogIndex From, VersionNumber Below)? WindowWanted => State == ShipperState.Shipping && SendsWindows && _sent.Offset >= _logTo
+    public (LogIndex From, VersionNumber Below)? WindowWanted => SendsWindows && _sent.Offset >= _logTo
         && _sent.Line == _end.Line && WindowAt(_sent) is null && WindowsTo is var below && below > _sent.Closed ? (_sent, below) : null;
 
     /// <summary>What the backup as a whole has durable, and will never lose: what a commit of scope `backup` waits for.</summary>
@@ -216,6 +216,7 @@ public sealed class Shipper
     public void Disconnected()
     {
         _isConnected = false;
+        _windows.Clear();
         if (State is ShipperState.Greeting or ShipperState.Shipping) State = ShipperState.Away;
     }
 

@@ -205,6 +205,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         lock (_lock)
         {
             LookAtLog();
+            KeepWindows();
             _machine.Tick(NowUs, _pieces, _effects);
         }
         PerformHere();

@@ -151,6 +151,8 @@ public class WindowTests
         shipper.Made(Window);
         shipper.Tick(2, _log, _sent);
         shipper.Disconnected();
+        // Who is away may be so for long: nothing is kept in memory for it.
+        Assert.Equal((0, false), (shipper.Windows.Count, shipper.SendsWindows));
         shipper.Connected(3, _sent);
         _sent.Clear();
         shipper.Replied(Reply(ShipReplyKind.Welcome, "1:9@90"), 3, _sent);
