@@ -83,6 +83,8 @@ public sealed class Shipper
     private bool _takesWindows;        // says the receiver
     private bool _isFarBehind;
     private WorldPoint _windowsTo;     // the cut up to which they go
+    private readonly List<WorldPoint> _named = [];           // that one, and those that followed
+    private int _namedTo;              // so many of them were said
     private long _logTo;               // no window begins before this offset
     private bool _isConnected;
     private bool _isHeld;
@@ -188,7 +190,9 @@ public sealed class Shipper
     /// <summary>The cut in SQL has moved on.</summary>
     public void CutRecorded(WorldPoint cut)
     {
-        if (cut > _cut) _cut = cut;
+        if (cut <= _cut) return;
+        _cut = cut;
+        if (_named.Count is > 0 and < HeldCuts.Max - 1) _named.Add(cut);
     }
 
     /// <summary>The window that was wanted is made.</summary>
@@ -238,7 +242,14 @@ public sealed class Shipper
         _isFarBehind = behind > (_isFarBehind ? _options.WindowsAboveBytes / 8 : _options.WindowsAboveBytes);
         // The receiver counts no cut inside of windows. So they go up to one that it has heard of, and on when it counts as a whole: else a
         // backup that never catches up would hold nothing new.
-        if (_isFarBehind && _sent.Point >= _windowsTo && Watermark >= _windowsTo) _windowsTo = _cut;
+        if (SendsWindows && _sent.Point >= _windowsTo && Watermark >= _windowsTo && _cut > _windowsTo)
+        {
+            _windowsTo = _cut;
+            _named.Clear();
+            _named.Add(_cut);
+            _namedTo = 0;
+        }
+
         switch (State)
         {
             case ShipperState.Greeting or ShipperState.AwaitsSeed when _isConnected && nowUs - _sentUs >= _options.ResendUs:
@@ -346,6 +357,7 @@ public sealed class Shipper
         _logTo = 0;
         _backedUp = reply.Durable;
         Learn(reply);
+        _namedTo = Watermark >= _windowsTo ? _named.Count : 0;
         if (_mutation != ShipMutation.ResendForgotten || _sent < at) GoBack(at, nowUs);
     }
 
@@ -442,13 +454,14 @@ public sealed class Shipper
 
     private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;
 
-    // Who is welcomed says first up to where windows go: a receiver that has begun anew does not know, and notes that cut only if it does.
-    private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point
-        : _cutSent == default && _windowsTo != default ? _windowsTo : _cut;
+    // First up to where windows go, and the cuts that followed: a receiver that has begun anew does not know them, notes only what it knows,
+    // and one of them has to be one that all streams hold.
+    private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point : _namedTo < _named.Count ? _named[_namedTo] : _cut;
 
     private ShipRequest.Piece Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects, ShipWindow? window = null)
     {
         (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
+        if (_namedTo < _named.Count) _namedTo++;
         if (to != from) _unconfirmed.Enqueue(to);
         _owesDurable = Confirm() < _cutSent.Version;
         ShipRequest.Piece piece = new(_stream, _self, from, to, Durable, _cutSent, nowUs)

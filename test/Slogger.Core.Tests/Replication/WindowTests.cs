@@ -147,7 +147,7 @@ public class WindowTests
         Shipper shipper = FarBehind();
         shipper.Appended(Index("1:60@600"));
         shipper.Synced(Index("1:60@600"));
-        shipper.CutRecorded(Point("1:60"));
+        foreach (string cut in (string[])["1:31", "1:60"]) shipper.CutRecorded(Point(cut));
         shipper.Made(Window);
         shipper.Tick(2, _log, _sent);
         shipper.Disconnected();
@@ -158,8 +158,9 @@ public class WindowTests
         shipper.Replied(Reply(ShipReplyKind.Welcome, "1:9@90"), 3, _sent);
         shipper.Tick(3, _log, _sent);
         Assert.Equal((Index("1:9@90"), Point("1:30").Version), shipper.WindowWanted);
-        shipper.Tick(4, _log, _sent);
-        Assert.Equal([Point("1:30"), Point("1:60")], _sent.Select(s => ((ShipRequest.Piece)((ShipperEffect.Send)s).Request).Cut));
+        for (int us = 4; us < 20; us++) shipper.Tick(us, _log, _sent);
+        Assert.Equal([Point("1:30"), Point("1:31"), Point("1:60")],
+            _sent.Select(s => ((ShipRequest.Piece)((ShipperEffect.Send)s).Request).Cut));
         // Behind it the log goes as it is, until the backup as a whole has that cut.
         shipper.Made(new(Index("1:9@90"), Index("1:30@300"), 30));
         shipper.Tick(5, _log, _sent);
