@@ -60,6 +60,28 @@ public class WindowLinkTests
         Assert.True(link.IsDone && link.Broken is null, $"{link.Broken}; {link.Receiver.Durable} of {link.End}");
     }
 
+    // It never catches up, and neither a connection nor a process of it lasts until all windows up to a cut have arrived: the next process
+    // has to hear of the cuts that the one before knew.
+    [Fact]
+    public void LinkAndReceiverThatBeginAnewAgainAndAgain_CutsAreNotedAllTheSame()
+    {
+        Link link = new(seed: 1, versions: 200, ShipMutation.None) { IsGood = true };
+        link.Begin();
+        HashSet<WorldPoint> held = [];
+        int behind = 0;
+        for (int n = 0; n < 3000; n++)
+        {
+            if (n % 8 == 0) link.Connect();
+            if (n % 40 == 0) link.Restart();
+            for (int v = 0; v < 2; v++) link.Grow(link.End.Offset + 20);
+            link.Step();
+            held.Add(link.Receiver.Held);
+            if (link.End.Offset - link.Receiver.Durable.Offset > link.WindowsAbove) behind++;
+        }
+        Assert.True(link.Broken is null && behind > 2900, $"{link.Broken}, {behind}");
+        Assert.True(held.Count > 20, $"{held.Count} cuts were held, up to {held.Max()} of {link.End}");
+    }
+
     private static string[] Text(ShipRequest[] pieces) => [.. pieces.Cast<ShipRequest.Piece>().Select(p => $"{p.From} {p.To}")];
 
     private static (string? Broken, Link Link) Ran(int seed, ShipMutation mutation = ShipMutation.None)
@@ -200,8 +222,8 @@ public class WindowLinkTests
             return !IsGood && _random.Next(10) == 0 ? null : one;
         }
 
-        // What was sent before may arrive yet; nobody hears replies to it.
-        private void Connect()
+        /// <summary>The link breaks, and there is another one. What was sent before may arrive yet; nobody hears replies to it.</summary>
+        public void Connect()
         {
             Shipper.Disconnected();
             _back.Clear();
@@ -212,8 +234,8 @@ public class WindowLinkTests
             _there.Clear();
         }
 
-        // Its process, that is: what it had appended is there.
-        private void Restart()
+        /// <summary>The receiver begins anew, with what it had appended.</summary>
+        public void Restart()
         {
             while (_syncs.Count > 0) Sync();
             Receiver = new(new ReceiverStart
