@@ -66,8 +66,9 @@ public class HeaderFormatTests
         SegmentHeader header = HeaderOf(2) with
         {
             Parts = hasParts ? [5, 7] : [],
-            Windows = hasWindows ? default(LogWindows).Began(Held).Ended(new(WorldLine.First, new(9)), 4000).Noted(new(WorldLine.First, new(11)))
-                .Began(new(WorldLine.First, new(12))).Ended(new(new WorldLine(2), new(20)), 4500) : default,
+            Windows = hasWindows ? default(LogWindows).Began(Held).Ended(new(WorldLine.First, new(9)), 4000)
+                .Noted(new(WorldLine.First, new(11))).Began(new(WorldLine.First, new(12)))
+                .Ended(new(new WorldLine(2), new(20)), 4500) : default,
         };
         byte[] bytes = new byte[SegmentHeader.BytesMax];
         int length = header.Encode(bytes);

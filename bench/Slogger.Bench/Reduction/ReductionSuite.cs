@@ -1,6 +1,6 @@
 // What log reduction leaves, by the size of its windows, and what it costs; and what a replay costs Redis then. Others on the machine do
-// not change what is left, and hardly CPU times. Raw and reduced are replayed in turn, each by a fresh server. Then what a backup that is far
-// behind is spared.
+// not change what is left, and hardly CPU times. Raw and reduced are replayed in turn, each by a fresh server. Then what a backup that is
+// far behind is spared.
 using System.Globalization;
 using Slogger.Bench.Cases;
 using Slogger.Bench.Host;

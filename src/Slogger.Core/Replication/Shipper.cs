@@ -454,9 +454,10 @@ public sealed class Shipper
 
     private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;
 
-    // First up to where windows go, and the cuts that followed: a receiver that has begun anew does not know them, notes only what it knows,
-    // and one of them has to be one that all streams hold.
-    private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point : _namedTo < _named.Count ? _named[_namedTo] : _cut;
+    // First up to where windows go, and the cuts that followed: a receiver that has begun anew does not know them, notes only what it
+    // knows, and one of them has to be one that all streams hold.
+    private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point
+        : _namedTo < _named.Count ? _named[_namedTo] : _cut;
 
     private ShipRequest.Piece Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects, ShipWindow? window = null)
     {

@@ -69,8 +69,8 @@ internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequenc
     private string? FlawIn(ShipRequest.Piece piece, in ShipWindow window)
     {
         long spared = window.To.Offset - window.From.Offset - window.Bytes, at = piece.From.Offset - window.From.Offset;
-        bool isWindow = window.From.Line == window.To.Line && window.From.Closed < window.To.Closed && window.Bytes is >= 0 and <= ShipWindow.BytesMax
-            && spared >= Filler.StretchBytesMin && spared <= ShipWindow.LogBytesMax;
+        bool isWindow = window.From.Line == window.To.Line && window.From.Closed < window.To.Closed
+            && window.Bytes is >= 0 and <= ShipWindow.BytesMax && spared >= Filler.StretchBytesMin && spared <= ShipWindow.LogBytesMax;
         bool isLast = piece.To == window.To;
         bool isPart = piece.From.Line == window.From.Line && piece.From.Closed == window.From.Closed && at >= 0 && at <= window.Bytes
             && (isLast || (piece.To.Closed == window.From.Closed && piece.To.Offset < window.From.Offset + window.Bytes));

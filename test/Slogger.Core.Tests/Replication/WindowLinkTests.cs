@@ -32,8 +32,8 @@ public class WindowLinkTests
     public void AnyLink_RuleIsOff_IsSeen(int mutation) =>
         Assert.Contains(Enumerable.Range(1, Seeds), seed => Ran(seed, (ShipMutation)mutation).Broken is not null);
 
-    // What was sent before a window was made in its place arrives when the window is on its way. The receiver has that then, and says so. That
-    // place in the log is one in the window, too: whoever went on there in the window would be refused for ever.
+    // What was sent before a window was made in its place arrives when the window is on its way. The receiver has that then, and says so.
+    // That place in the log is one in the window, too: whoever went on there in the window would be refused for ever.
     [Fact]
     public void TheLogArrivesWhereAWindowIsOnItsWay_TheLogGoesOnBehindIt()
     {
@@ -240,8 +240,8 @@ public class WindowLinkTests
             while (_syncs.Count > 0) Sync();
             Receiver = new(new ReceiverStart
             {
-                Stream = Shard, Generation = 1, Owner = 7, History = History, Log = _log.At, Held = _held, StagedBytesMax = 2000, ReportUs = 50,
-                Counts = true, TakesWindows = true, Windows = _windows, Applied = _watermark,
+                Stream = Shard, Generation = 1, Owner = 7, History = History, Log = _log.At, Held = _held, StagedBytesMax = 2000,
+                ReportUs = 50, Counts = true, TakesWindows = true, Windows = _windows, Applied = _watermark,
             }, _mutation);
             _back.Clear();
         }
