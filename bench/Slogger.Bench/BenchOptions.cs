@@ -115,7 +115,7 @@ internal sealed record BenchOptions
                                (finders: approximate exact hybrid, with --clients 8,64,512 for the numbers of shards)
           --interval 5ms       how long versions are in the suites finders, sites, cohort and disks (there 1ms)
                                (cohort: takeover latency throughput conditional)
-                               (reduce: zipf uniform latest typical hash counters)
+                               (reduce: zipf uniform latest typical hash counters ship)
                                (past: copies retention first steps aof)
                                (sites: lag rising load failover failures pipeline snapshots steps; --clients are numbers of shards)
           --rounds N --secs S  rounds per cell, seconds per run

@@ -28,7 +28,8 @@ internal static class StatusReport
         "clients", "clients_dedicated", "ops_per_sec", "store", "store_state", "metadata_state", "uptime_s", "version",
         "backup", "backup_state", "backup_problem", "backup_watermark", "backup_watermark_worldline", "backup_lag_ms", "backup_log_bytes",
             "backup_received_bytes", "backup_durable_bytes",
-        "backup_sent_bytes", "backup_bytes_per_sec", "backup_window_used_bytes", "backup_kept_bytes", "backup_budget_bytes", "writes_held",
+        "backup_sent_bytes", "backup_bytes_per_sec", "backup_sends_windows", "backup_spared_bytes",
+            "backup_window_used_bytes", "backup_kept_bytes", "backup_budget_bytes", "writes_held",
     ];
 
     // Names stay strings in JSON even if they look like numbers.
@@ -143,7 +144,8 @@ internal static class StatusReport
                 Row("at the backup", $"up to version {Get("backup_watermark")} of world-line {Get("backup_watermark_worldline")}, "
                     + $"{Get("backup_lag_ms")} ms behind the cut");
                 Row("shipping", $"{Size("backup_bytes_per_sec")} per second, {Size("backup_window_used_bytes")} on the way, "
-                    + $"{Size("backup_sent_bytes")} sent");
+                    + $"{Size("backup_sent_bytes")} sent"
+                    + (Get("backup_sends_windows") == "1" ? $", reduced, which has spared {Size("backup_spared_bytes")}" : ""));
                 bool holds = Get("writes_held") == "1";
                 string kept = Join($"{Size("backup_kept_bytes")} of {Size("backup_budget_bytes")}", holds ? "writes of clients wait" : "");
                 Row("kept for the backup", kept, holds ? Color.Yellow : null);

@@ -34,6 +34,10 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
             while (await call.ReadAsync().ConfigureAwait(false) is { } frame)
             {
                 ShipMessage message = ShipWire.FromWire(frame);
+                if (message.Request is ShipRequest.Piece { Window: not null })
+                {
+                    throw new RpcException(StatusCode.InvalidArgument, "a follower has the log as it is, and takes no windows of it");
+                }
                 VersionGrid? grid = ShipWire.GridOf(frame);
                 if (frame.Request.Hello is { } hello)
                 {

@@ -12,7 +12,8 @@ namespace Slogger.Log;
 /// <param name="Boundary">The version. Of a run of empty ones the last, at the offset of the end before it.</param>
 /// <param name="IsEmptyRun">Whether it closes every version since the end before it as empty: what was appended behind that belongs to
 /// later versions.</param>
-public readonly record struct VersionEnd(Boundary Boundary, bool IsEmptyRun);
+/// <param name="EndsWindow">Whether it ends a window (<see cref="LogWindows"/>).</param>
+public readonly record struct VersionEnd(Boundary Boundary, bool IsEmptyRun, bool EndsWindow = false);
 
 /// <summary>Reads a <see cref="VersionLog"/> in pieces. Not thread-safe; the log may be appended to, synced, trimmed, and begin world-lines
 /// and reigns meanwhile, and go back.</summary>
@@ -93,12 +94,15 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
             bool isWhole = to.Closed == from.Closed || (_found.Count > 0 && _found[^1].Version == to.Closed.Number);
             if (!isWhole || !log.Keeps(to) || log.Rewinds != rewinds) { return false; }
         }
-        foreach (LogEntry end in _found) { ends.Add(new(end.ToBoundary(from.WorldLine), end.Kind == EntryKind.EmptyRun)); }
+        foreach (LogEntry end in _found) { ends.Add(EndOf(end, from)); }
         return true;
     }
 
     /// <summary>Closes the file.</summary>
     public void Dispose() => Forget();
+
+    private static VersionEnd EndOf(in LogEntry end, in LogIndex from) =>
+        new(end.ToBoundary(from.WorldLine), end.Kind == EntryKind.EmptyRun, end.Kind == EntryKind.ReducedBoundary);
 
     private void ReadFiles(LogIndex from, LogIndex to, Span<byte> bytes)
     {

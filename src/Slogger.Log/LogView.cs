@@ -1,4 +1,5 @@
 // What readers see of the log: an immutable picture, replaced as a whole, so that they need no lock.
+using Slogger.Core.Replication;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
@@ -6,8 +7,9 @@ using Slogger.Log.Segments;
 
 namespace Slogger.Log;
 
-/// <summary>How far the log got: in appended items, in the stream, in versions, and in recorded cuts that it was told it holds.</summary>
-internal readonly record struct Progress(long Position, long Offset, Boundary? Last, WorldPoint Held);
+/// <summary>How far the log got: in appended items, in the stream, in versions, in recorded cuts that it was told it holds, and in
+/// windows.</summary>
+internal readonly record struct Progress(long Position, long Offset, Boundary? Last, WorldPoint Held, LogWindows Windows);
 
 /// <summary>The part of a segment that belongs to the current history. What a later world-line left behind is cut off: bytes
 /// from <paramref name="EndOffset"/> on and versions above <paramref name="VersionMax"/>.</summary>

@@ -44,7 +44,7 @@ public sealed class LostStretch
         {
             using BlockReader reader = last.OpenReader();
             SegmentScan scan = SegmentScan.OfSealed(last, reader);
-            var end = new Progress(scan.End, scan.EndOffset, scan.LastBoundary, scan.Held);
+            var end = new Progress(scan.End, scan.EndOffset, scan.LastBoundary, scan.Held, scan.Windows);
             LogView before = LogView.Of([.. view.Segments.Take(begun)], end);
             return before.StartOffset <= branch.Offset && branch.Offset <= end.Offset ? new(before, branch, end.Offset) : null;
         }

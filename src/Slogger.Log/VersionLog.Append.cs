@@ -1,4 +1,5 @@
 // Appending: into memory only, unless the buffers are full.
+using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -41,7 +42,10 @@ public sealed partial class VersionLog
     /// version above every earlier one.</summary>
     /// <exception cref="ArgumentException">It is not so.</exception>
     /// <exception cref="LogIOException">The buffers are full and cannot be written; nothing was taken.</exception>
-    public void AppendBoundary(in Boundary boundary)
+    /// <param name="boundary">The end.</param>
+    /// <param name="endsWindow">It ends a window: there are no versions between the end before it and this one (<see cref="LogWindows"/>).
+    /// </param>
+    public void AppendBoundary(in Boundary boundary, bool endsWindow = false)
     {
         if (boundary.WorldLine != Head.WorldLine)
         {
@@ -51,7 +55,19 @@ public sealed partial class VersionLog
         {
             throw new ArgumentException($"The boundary is at offset {boundary.Offset}, the log ends at {EndOffset}.");
         }
-        AppendEntry(new LogEntry(EntryKind.Boundary, boundary), boundary);
+        AppendEntry(new LogEntry(endsWindow ? EntryKind.ReducedBoundary : EntryKind.Boundary, boundary), boundary);
+    }
+
+    /// <summary>Notes that a window begins: what is appended counts with its end only. Where a version ends.</summary>
+    /// <exception cref="InvalidOperationException">None ends there.</exception>
+    /// <exception cref="LogIOException">The buffers are full and cannot be written; nothing was taken.</exception>
+    public void BeginWindow()
+    {
+        if (LastBoundary is not { } last || last.Offset != EndOffset)
+        {
+            throw new InvalidOperationException($"No version ends at {End}, where a window is to begin.");
+        }
+        AddEntry(new LogEntry(EntryKind.WindowBegin, last), canReplace: false);
     }
 
     /// <summary>Closes every version up to <paramref name="last"/> as empty: they end where the last boundary is. Bytes
@@ -78,7 +94,8 @@ public sealed partial class VersionLog
             throw new ArgumentException(
                 $"The cut {cut} is not above {_held}, noted before, or not reached by the log, which ends at {End}.");
         }
-        AddEntry(new LogEntry(cut, EndOffset), canReplace: true);
+        // The first one behind windows stays: it says up to where they hide cuts.
+        AddEntry(new LogEntry(cut, EndOffset), canReplace: _held != _windows.From);
     }
 
     private void AppendEntry(in LogEntry entry, in Boundary closed)
@@ -102,8 +119,12 @@ public sealed partial class VersionLog
                 if (isReplaced || TryGetChunk(needsEntry: true))
                 {
                     if (!isReplaced) { _current!.AddEntry(entry); }
+                    if (entry.Note(_windows, _held, Head.WorldLine) is var windows && windows != _windows)
+                    {
+                        _current!.Windows = _windows = windows;
+                    }
                     if (entry.Closes) { _last = entry.ToBoundary(Head.WorldLine); }
-                    else { _held = entry.ToHeldCut(); }
+                    else if (entry.Kind == EntryKind.HeldCut) { _held = entry.ToHeldCut(); }
                     _tail?.Add(entry, isReplaced);
                     Advance(1);
                     return;

@@ -143,8 +143,9 @@ public sealed partial class VersionLog
     }
 
     /// <summary>Makes void what was appended behind the last version closed: appends continue at its end, in the same world-line. For a log
-    /// whose versions are put together from others', where a crash may have left a part of one; not while it is shipped, since it passes
-    /// through the same indexes again. Durable when it returns. If there is nothing behind it, nothing happens.</summary>
+    /// whose versions are put together from others', where a crash may have left a part of one, or a part of a window; not while it is
+    /// shipped, since it passes through the same indexes again. Durable when it returns. If there is nothing behind it, nothing happens.
+    /// </summary>
     /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
     public void Rewind()
     {
@@ -171,7 +172,7 @@ public sealed partial class VersionLog
             WriteAndSync();
             SegmentHeader head = Head;
             Boundary? kept = EndAt(to);
-            if (to == DurableEnd) { return; }
+            if (to == DurableEnd && !_written.Windows.IsOpen) { return; }
             StartSegment(head with
             {
                 Reason = SegmentReason.Rewind,
@@ -317,7 +318,7 @@ public sealed partial class VersionLog
             foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.Start))
             {
                 if (entry.Closes && entry.Version > extent.VersionMax.Number) { break; }
-                if (!entry.Closes && entry.ToHeldCut() > held && entry.ToHeldCut() <= end) { held = entry.ToHeldCut(); }
+                if (entry.Kind == EntryKind.HeldCut && entry.ToHeldCut() > held && entry.ToHeldCut() <= end) { held = entry.ToHeldCut(); }
             }
         }
         // What was trimmed may have had one.
@@ -370,6 +371,7 @@ public sealed partial class VersionLog
             _endOffset = _written.Offset;
             _last = _written.Last;
             _held = _written.Held;
+            _windows = _written.Windows;
             _line = new LogIndex(Head.WorldLine, default, default) { Reign = Head.Reign };
             _generation = _view.Generation;
             _tail?.Restart(_endOffset, _last?.Version ?? Head.FirstVersion.Previous);

@@ -39,7 +39,21 @@ public sealed partial class VersionLog
     public LostStretch? Lost(WorldLine line) => LostStretch.Of(_view, line);
 
     /// <summary>As <see cref="BoundariesFrom"/>, of a view.</summary>
-    internal static IEnumerable<Boundary> BoundariesOf(LogView view, VersionNumber version)
+    internal static IEnumerable<Boundary> BoundariesOf(LogView view, VersionNumber version) =>
+        ClosingsOf(view, version).Select(c => c.End);
+
+    /// <summary>Whether a version lies inside of a window (<see cref="LogWindows"/>): there was one, and there is nothing of it.</summary>
+    /// <param name="version">One that was not closed by itself.</param>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public bool IsInWindow(VersionNumber version)
+    {
+        LogView view = _view;
+        if (view.Durable.Windows.EndOffset <= view.StartOffset) { return false; }
+        foreach ((_, EntryKind kind) in ClosingsOf(view, version)) { return kind == EntryKind.ReducedBoundary; }
+        return false;
+    }
+
+    private static IEnumerable<(Boundary End, EntryKind Kind)> ClosingsOf(LogView view, VersionNumber version)
     {
         VersionNumber last = version.Previous;
         for (int i = FirstExtent(view, last); i < view.Extents.Count; i++)
@@ -49,7 +63,7 @@ public sealed partial class VersionLog
             if (header.LastBoundary is { } before && before.Offset >= view.StartOffset && before.Version > last)
             {
                 last = before.Version;
-                yield return before;
+                yield return (before, EntryKind.Boundary);
             }
             foreach (LogEntry entry in EndsOf(extent.Segment, extent.Segment.FindVersion(last)))
             {
@@ -60,7 +74,7 @@ public sealed partial class VersionLog
                 if (entry.Offset >= view.StartOffset && entry.Version > last.Number)
                 {
                     last = new(entry.Version);
-                    yield return entry.ToBoundary(header.WorldLine);
+                    yield return (entry.ToBoundary(header.WorldLine), entry.Kind);
                 }
             }
         }

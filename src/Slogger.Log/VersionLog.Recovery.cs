@@ -79,10 +79,11 @@ public sealed partial class VersionLog
         {
             SegmentScan scan = RecoverTail(segments[^1]);
             isTorn = scan.IsTorn;
-            _written = new Progress(0, scan.EndOffset, scan.LastBoundary, scan.Held);
+            _written = new Progress(0, scan.EndOffset, scan.LastBoundary, scan.Held, scan.Windows);
             _endOffset = scan.EndOffset;
             _last = scan.LastBoundary;
             _held = scan.Held;
+            _windows = scan.Windows;
             VerifyNewest(segments);
         }
         // The name of a file with a header is durable: the header was written after that (SegmentFactory). So its predecessors can go.

@@ -111,7 +111,8 @@ public sealed partial class VersionLog
             chunk.EndPosition,
             chunk.StartOffset + chunk.DataBytes,
             chunk.LastClosed is { } closed ? closed with { WorldLine = tail.Header.WorldLine } : _written.Last,
-            chunk.LastHeld ?? _written.Held);
+            chunk.LastHeld ?? _written.Held,
+            chunk.Windows ?? _written.Windows);
     }
 
     private void PrepareNext(Segment tail)
@@ -174,6 +175,12 @@ public sealed partial class VersionLog
                 _ => _written.Held,
             },
             Parts = [.. _directories.All.Select(d => d.Number)],
+            Windows = next.Reason switch
+            {
+                SegmentReason.Begin => default,
+                SegmentReason.Continue or SegmentReason.Gap => _written.Windows,
+                _ => _written.Windows.BackTo(new(next.WorldLine, next.Closed), next.StartOffset),
+            },
         };
         SegmentFile file = CreateSegmentFile(header, out int headerBytes);
         SealFiles(view);
@@ -187,7 +194,7 @@ public sealed partial class VersionLog
         _file = file;
         _fileSynced = _filePosition = headerBytes;
         _blockNumber = 1;
-        _written = new Progress(_written.Position, header.StartOffset, header.LastBoundary, header.Held);
+        _written = new Progress(_written.Position, header.StartOffset, header.LastBoundary, header.Held, header.Windows);
 
         var segment = new Segment(_files, _factory.PathsOf(sequence), header, headerBytes, isIndexed: true)
         {

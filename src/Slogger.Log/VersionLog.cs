@@ -42,6 +42,7 @@ public sealed partial class VersionLog : IDisposable
     private long _appendedPosition;
     private Boundary? _last;
     private WorldPoint _held;
+    private LogWindows _windows;
     private LogIndex _line;            // of what was appended, its beginning: a change of history is in the files before it is here
     private long _generation;          // of the view that had it first
     private readonly LogTail? _tail;
@@ -222,6 +223,15 @@ public sealed partial class VersionLog : IDisposable
 
     /// <summary>The newest recorded cut that was noted durably: see <see cref="AppendHeldCut"/>. The default if none was.</summary>
     public WorldPoint HeldCut => _view.Durable.Held;
+
+    /// <summary>What the log, a backup's or one that was, knows of windows that were shipped to it, durable or not.</summary>
+    public LogWindows Windows
+    {
+        get
+        {
+            lock (_gate) { return _windows; }
+        }
+    }
 
     // A count of everything appended since the log was opened; grows with each append.
     private long AppendedPosition

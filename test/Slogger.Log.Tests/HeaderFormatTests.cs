@@ -51,8 +51,50 @@ public class HeaderFormatTests
             return bytes;
         });
         LogCorruptException e = Assert.Throws<LogCorruptException>(() => Reopened(disk));
-        Assert.Contains("format 5 is not the format 4 that this program reads; use the program that wrote it", e.Message,
+        Assert.Contains("format 6 is not the format 5 that this program reads; use the program that wrote it", e.Message,
             StringComparison.Ordinal);
+    }
+
+    // The lowest one that says all: a program from before goes on with a log that has neither several directories nor windows.
+    [Theory]
+    [InlineData(3, false, false)]
+    [InlineData(4, true, false)]
+    [InlineData(5, false, true)]
+    [InlineData(5, true, true)]
+    public void Header_HasTheLowestFormatThatSaysAll(int format, bool hasParts, bool hasWindows)
+    {
+        SegmentHeader header = HeaderOf(2) with
+        {
+            Parts = hasParts ? [5, 7] : [],
+            Windows = hasWindows ? default(LogWindows).Began(Held).Ended(new(WorldLine.First, new(9)), 4000)
+                .Noted(new(WorldLine.First, new(11))).Began(new(WorldLine.First, new(12)))
+                .Ended(new(new WorldLine(2), new(20)), 4500) : default,
+        };
+        byte[] bytes = new byte[SegmentHeader.BytesMax];
+        int length = header.Encode(bytes);
+        Assert.Equal(format, BinaryPrimitives.ReadInt32LittleEndian(bytes));
+        SegmentHeader read = SegmentHeader.Decode(bytes.AsSpan(0, length), "file");
+        Assert.Equal(header.Parts, read.Parts);
+        Assert.Equal(header.Windows, read.Windows);
+        Assert.Equal(header, read with { Branches = header.Branches, Parts = header.Parts });
+    }
+
+    // As the program from before windows wrote it, of a segment in three directories.
+    [Fact]
+    public void Header_OfFormat4_IsReadWithoutWindows()
+    {
+        SegmentHeader header = HeaderOf(1);
+        byte[] bytes = new byte[SegmentHeader.BytesMax];
+        int length = header.Encode(bytes);
+        BinaryPrimitives.WriteUInt32LittleEndian(bytes, 4);
+        foreach (uint number in (uint[])[2, 7, 9])
+        {
+            BinaryPrimitives.WriteUInt32LittleEndian(bytes.AsSpan(length), number);
+            length += sizeof(uint);
+        }
+        SegmentHeader read = SegmentHeader.Decode(bytes.AsSpan(0, length), "file");
+        Assert.Equal([7u, 9u], read.Parts);
+        Assert.Equal(header, read with { Branches = header.Branches, Parts = header.Parts });
     }
 
     [Fact]
@@ -91,6 +133,8 @@ public class HeaderFormatTests
         log.Verify();
     }
 
+    private static WorldPoint Held => new(WorldLine.First, new VersionNumber(3));
+
     private static SegmentHeader HeaderOf(int branches) => new()
     {
         Shard = 1, Salt = 2, Reason = SegmentReason.Continue, Epoch = 3, Sequence = 4, PreviousSequence = 3, PreviousEnd = 512,
@@ -100,7 +144,7 @@ public class HeaderFormatTests
         LastBoundary = new Boundary(new WorldLine(7), new VersionNumber(40), 4990, 3, default),
         Branches = [.. Enumerable.Range(1, branches).Select(
             i => new LogBranch(new WorldLine(1 + (i / 10)), new VersionNumber(10 + i), 1000 + i) { Reign = new Reign(2 + i) })],
-        Held = new(WorldLine.First, new VersionNumber(3)),
+        Held = Held,
     };
 
     // Puts other headers into the files of a log, each of as many bytes as before: they end with zeros then.

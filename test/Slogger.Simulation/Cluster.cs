@@ -41,11 +41,12 @@ internal sealed partial class Cluster
         Keys = new(settings.Finder == FinderKind.Approximate && settings.Backup != true
             && (settings.Moves ?? (settings.Faults && settings.Seed % 3 == 0)));
         Grows = Keys.Move && (settings.Members ?? (settings.Faults && settings.Seed % 12 is 0 or 9));
-        // A move needs some time to come to a step at which it can go wrong.
-        _calm = 1 << ((settings.Seed % 4) + (Keys.Move ? 3 : 0));
+        // A move needs some time to come to a step at which it can go wrong, and so does a backup to fall behind.
+        _calm = 1 << ((settings.Seed % 4) + (Keys.Move || settings.Windows ? 3 : 0));
         // Where more happens in a version, markers are back in time, and cuts come at every version: not only at multiples of a stride that
         // has grown, which hide what is a version too early or too late.
-        _stepUsMax = settings.Finder == FinderKind.Approximate && settings.Seed % 11 < 4 ? 20 : 80;
+        // A backup falls behind within some versions.
+        _stepUsMax = settings.Finder == FinderKind.Approximate && settings.Seed % 11 < 4 && !settings.Windows ? 20 : 80;
         int shards = settings.Shards ?? Random.Next(2, Keys.Move ? 4 : 6);
         ClockKind clocks = settings.Clocks ?? (settings.Seed % 3 == 2 ? ClockKind.BeyondBound : ClockKind.WithinBound);
         Clocks = clocks;

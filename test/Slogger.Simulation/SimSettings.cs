@@ -48,6 +48,9 @@ internal sealed record SimSettings
     /// <summary>Whether there is a backup site; null: by the seed, with the approximate finder.</summary>
     public bool? Backup { get; init; }
 
+    /// <summary>Whether the backup falls far behind now and then, and is sent windows.</summary>
+    public bool Windows { get; init; }
+
     /// <summary>What befalls the primary, if there is a backup; null: by the seed.</summary>
     public Disaster? Disaster { get; init; }
 

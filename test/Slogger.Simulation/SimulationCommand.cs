@@ -29,6 +29,7 @@ internal static class SimulationCommand
           --members yes|no  whether shards join and leave (default: by the seed, in some cases in which slots move)
           --in-place yes|no whether stores that are alive go back in place (default: by the seed)
           --backup always|never  whether there is a backup site (default: by the seed, in a third of the cases of the approximate finder)
+          --windows yes|no  whether the backup falls far behind now and then, and is sent windows (default: no; with a backup only)
           --disaster NAME   what befalls the primary: none, total, cutoff, mistaken, planned (default: by the seed; with a backup only)
           --mutation NAME   switch off one rule, by its name in the ...Mutation types, to see the checks notice
           --lag N,N...      no cases: the backup's lag with so many shards, from the costs of steps that --lag-costs names
@@ -46,7 +47,7 @@ internal static class SimulationCommand
         """;
 
     private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members",
-        "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--cohorts", "--past", "--scenarios",
+        "--in-place", "--backup", "--windows", "--disaster", "--mutation", "--lag", "--lag-costs", "--cohorts", "--past", "--scenarios",
         "--rewrite", "--language", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
@@ -153,6 +154,7 @@ internal static class SimulationCommand
                     settings = settings with { Backup = value switch { "always" => true, "never" => false, _ =>
                         throw new FormatException($"{name} takes always or never, not \"{value}\".") } };
                     break;
+                case "--windows": settings = settings with { Windows = YesOrNo(name, value) }; break;
                 case "--disaster": settings = settings with { Disaster = Named<Disaster>(value, "disaster") }; break;
                 case "--mutation" when args.Contains("--cohorts") || args.Contains("--past"):
                     mutation = value;

@@ -6,7 +6,7 @@ namespace Slogger.Core.Replication;
 
 internal sealed class HeldCuts
 {
-    private const int Max = 16;
+    public const int Max = 16;
 
     private readonly List<WorldPoint> _ahead = [];
 

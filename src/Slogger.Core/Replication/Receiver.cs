@@ -48,6 +48,13 @@ public sealed record ReceiverStart
     /// <summary>A seeded log can be brought to no version before this one: that is the first whose end lies behind the seed.</summary>
     public WorldPoint Floor { get; init; }
 
+    /// <summary>What the log knows of windows; none is open.</summary>
+    public LogWindows Windows { get; init; }
+
+    /// <summary>Whether windows can be taken: the stream is followed as a whole, by what needs no more than the state behind each.
+    /// </summary>
+    public bool TakesWindows { get; init; }
+
     /// <summary>The offset at which a seeded log begins.</summary>
     public long Base { get; init; }
 
@@ -93,6 +100,8 @@ public sealed class Receiver : ICopyReceiver
     private readonly Queue<ShipRequest.Piece> _staged = new();
     private readonly HeldCuts _ahead = new();
     private readonly SeedReceiver? _seeding;
+    private LogWindows _windows;
+    private ShipWindow? _partial;      // of which a part is staged
     private long _stagedBytes;
     private Sender _newest;
     private Sender? _current;          // whose pieces are taken
@@ -129,6 +138,7 @@ public sealed class Receiver : ICopyReceiver
         (_site, _isFrozen) = Is(ShipMutation.FreezeForgotten) ? (default, false) : (start.Site, start.IsFrozen);
         _received = _appended = _durable = start.Log;
         _noted = _held = start.Held;
+        _windows = start.Windows;
         _applyTo = _applied = _watermark = start.Applied;
         if (!IsSeeded) _seeding = new(start.Generation, start.Copy, start.BadCopy, start.CopySyncBytes, mutation);
     }
@@ -220,7 +230,7 @@ public sealed class Receiver : ICopyReceiver
         }
 
         // From a time at which an earlier generation counted, or of one that counts without this stream: it will be told again.
-        if ((watermark > _held && !Is(ShipMutation.HeldByReceipt)) || watermark < _start.Floor) return;
+        if ((watermark > _held && !Is(ShipMutation.HeldByReceipt)) || watermark < _start.Floor || _windows.Hides(watermark)) return;
         if (!_start.Counts && !_isCounted) effects.Add(new ReceiverEffect.Count());
         _isCounted = true;
         ApplyUpTo(watermark, effects);
@@ -266,8 +276,10 @@ public sealed class Receiver : ICopyReceiver
     /// <exception cref="BrokenInvariantException">I4: this stream does not hold it, or its store is beyond it.</exception>
     public void Decided(SiteEpoch number, WorldPoint final, List<ReceiverEffect> effects, bool isWord = false)
     {
-        if (number != _site || _final == final || (isWord && final > _held)) return;
+        if (number != _site || _final == final || (isWord && (final > _held || _windows.Hides(final)))) return;
         if (final > _held) throw new BrokenInvariantException($"I4: stream {Stream} holds {_held}, the final watermark is {final}");
+        if (_windows.Hides(final)) throw new BrokenInvariantException(
+            $"I4: stream {Stream} has windows from {_windows.Base} to {_windows.From}, the final watermark is {final}");
         if (final < _applied) throw new BrokenInvariantException(
             $"I4: stream {Stream} is applied up to {_applied}, the final watermark is {final}");
         (_isFrozen, _final) = (true, final);
@@ -282,7 +294,10 @@ public sealed class Receiver : ICopyReceiver
     {
         if (!_isFinalDue || _isSyncing) return;
         _isFinalDue = false;
-        effects.Add(new ReceiverEffect.Final(new(_site, Stream, Generation, _start.Owner, _held)));
+        FinalReport report = new(_site, Stream, Generation, _start.Owner, _held);
+        // A watermark that has passed the windows was told: nobody asks for what came before.
+        bool isPassed = !HidesCuts || _watermark >= _windows.From;
+        effects.Add(new ReceiverEffect.Final(isPassed ? report : report with { Held = _windows.Base, Behind = (_windows.From, _held) }));
         if (Is(ShipMutation.FrozenGoesOn)) (_isFrozen, _site, _newest) = (false, default, default);
     }
 
@@ -294,7 +309,12 @@ public sealed class Receiver : ICopyReceiver
         if (IsOlder(sender) && !Is(ShipMutation.OlderSenderAccepted)) effects.Add(Say(ShipReplyKind.NotLeader));
         else if (hello.History != _start.History)
             NeedSeed($"the primary's log is of another history ({hello.History.ReplicationId} from {hello.History.Offset} on)", effects);
-        else if (sender == _current) effects.Add(Say(ShipReplyKind.Welcome));
+        else if (sender == _current)
+        {
+            // Whoever connects anew does not know what the rest of a window was.
+            if (_partial is not null) Drop(effects);
+            effects.Add(Say(ShipReplyKind.Welcome));
+        }
         else if (Is(ShipMutation.SenderNotRecorded) || Is(ShipMutation.OlderSenderAccepted)) Accept(sender, effects);
         else effects.Add(new ReceiverEffect.NoteSender(sender));
     }
@@ -342,7 +362,7 @@ public sealed class Receiver : ICopyReceiver
     {
         if (_staged.Count > 0) effects.Add(new ReceiverEffect.Forget());
         _staged.Clear();
-        _stagedBytes = 0;
+        (_stagedBytes, _partial) = (0, null);
         (_received, _confirmed) = (_appended, default);
     }
 
@@ -369,7 +389,11 @@ public sealed class Receiver : ICopyReceiver
         }
 
         long bytes = BytesOf(piece);
-        bool isNext = piece.From == _received || (Is(ShipMutation.GapsAccepted) && piece.From > _received && !piece.IsBranch);
+        // The rest of a window is not coming: what there is of it is no part of anything. What went before it is in the log already.
+        bool isOther = _partial is { } partial && !piece.IsHeartbeat && piece.Window != partial && piece.To > partial.From;
+        if (isOther && !Is(ShipMutation.PartOfWindowStays)) Drop(effects);
+        bool isNext = (piece.From == _received && IsNextOf(piece))
+            || (Is(ShipMutation.GapsAccepted) && piece.From > _received && !piece.IsBranch);
         bool isMissed = piece.IsHeartbeat ? piece.From > _received : !isNext && piece.To > _received;
         if (isNext && !piece.IsHeartbeat)
         {
@@ -388,23 +412,42 @@ public sealed class Receiver : ICopyReceiver
         effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
     }
 
-    private static long BytesOf(ShipRequest.Piece piece) => PieceBytes + (piece.IsBranch ? 0 : piece.To.Offset - piece.From.Offset);
+    private static long BytesOf(ShipRequest.Piece piece) => PieceBytes + piece.DataBytes;
+
+    // Of a window what follows is the rest of it, from its beginning on.
+    private bool IsNextOf(ShipRequest.Piece piece) =>
+        piece.Window is not { } window ? _partial is null || Is(ShipMutation.PartOfWindowStays)
+        : _partial is { } partial ? window == partial : piece.From == window.From && TakesWindows;
+
+    // Of the windows before, no recorded cut is asked for any more.
+    private bool TakesWindows => _start.TakesWindows && (_start.Counts || _isCounted) && !_isFrozen
+        && (_windows.From == default || _watermark >= _windows.From || Is(ShipMutation.WindowsFollowWindows));
+
+    private bool HidesCuts => _windows is { HasStretch: true, From: var from } && from != default && _held >= from
+        && !Is(ShipMutation.WindowsNotTold);
 
     private void Stage(ShipRequest.Piece piece, long bytes, List<ReceiverEffect> effects)
     {
         _staged.Enqueue(piece);
         _stagedBytes += bytes;
         _received = piece.To;
+        _partial = piece.Window is { } window && piece.To != window.To ? window : null;
         effects.Add(new ReceiverEffect.Keep(piece));
     }
 
     // What is durable at the primary goes into the log, and with it the newest cut that it reaches.
     private void TakeIn(List<ReceiverEffect> effects)
     {
-        while (_staged.TryPeek(out ShipRequest.Piece? piece) && (piece.To <= _confirmed || Is(ShipMutation.AppendsUnconfirmed)))
+        // Of a window a part ends at an offset of its own: where the window ends says what is durable.
+        while (_staged.TryPeek(out ShipRequest.Piece? piece)
+            && ((piece.Window?.To ?? piece.To) <= _confirmed || Is(ShipMutation.AppendsUnconfirmed)))
         {
+            if (piece.Window is { } part && part == _partial && !Is(ShipMutation.WindowTakenInParts)) break;
             _staged.Dequeue();
             _stagedBytes -= BytesOf(piece);
+            if (piece.Window?.From == piece.From) _windows = _windows.Began(_noted);
+            if (piece.Window?.To == piece.To) _windows = _windows.Ended(piece.To.Point, piece.To.Offset);
+            if (piece.IsBranch) _windows = _windows.BackTo(piece.To.Point, piece.To.Offset);
             if (piece.IsBranch && piece.To.Closed < _noted.Version)
                 throw new BrokenInvariantException(
                     $"I4: stream {Stream} holds the recorded cut {_noted}, and world-line {piece.To.WorldLine} begins at {piece.To}");
@@ -412,10 +455,15 @@ public sealed class Receiver : ICopyReceiver
             effects.Add(new ReceiverEffect.Append(piece));
         }
 
+        // With its windows a stretch ends, and not with a part of one that is still to come.
+        if (_partial is not null) return;
         if (_ahead.Reached(_appended.Point, _noted, Is(ShipMutation.HeldWithoutWorldLine)) is not { } cut) return;
         // Before that the seed holds what belongs to later versions.
         if (cut < _start.Floor && !Is(ShipMutation.SeedCountsAtOnce)) return;
+        // No version ends inside of a window.
+        if (cut < _windows.End && !Is(ShipMutation.CutInsideWindow)) return;
         _noted = cut;
+        _windows = _windows.Noted(cut);
         effects.Add(new ReceiverEffect.NoteCut(cut));
     }
 
@@ -444,7 +492,9 @@ public sealed class Receiver : ICopyReceiver
 
     private void Report(List<ReceiverEffect> effects)
     {
-        if (_held.WorldLine.Number > 0) effects.Add(new ReceiverEffect.Report(new(Stream, Generation, _start.Floor, _held)));
+        // What windows hide is not asked for by the watermark: it is above them, or stays below what this stream holds.
+        WorldPoint floor = HidesCuts && _windows.From > _start.Floor ? _windows.From : _start.Floor;
+        if (_held.WorldLine.Number > 0) effects.Add(new ReceiverEffect.Report(new(Stream, Generation, floor, _held)));
     }
 
     private void ApplyUpTo(WorldPoint to, List<ReceiverEffect> effects)
@@ -458,7 +508,7 @@ public sealed class Receiver : ICopyReceiver
         new(new(kind, Stream, Generation, _received, _durable, _held, _watermark,
             kind is ShipReplyKind.Ack or ShipReplyKind.Nack ? _echoUs : 0, _newest)
         {
-            Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null,
+            Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null, TakesWindows = TakesWindows, Window = _partial,
         });
 
     private bool Is(ShipMutation mutation) => _mutation == mutation;

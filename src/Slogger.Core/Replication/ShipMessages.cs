@@ -40,6 +40,15 @@ public abstract record ShipRequest(ShardId Stream, Sender Sender)
         /// before it looked at what is committed; 0: it cannot say (<see cref="Slogger.Core.Cohorts.ReadAge"/>).</summary>
         public long HeardUs { get; init; }
 
+        /// <summary>A piece of a window (<see cref="LogWindows"/>), which is taken whole or not at all. Offsets inside are those of what is
+        /// left of it, counted from where it begins; the last piece ends where the window does. Only to a receiver that takes them
+        /// (<see cref="ShipReply.TakesWindows"/>). Null: the log as it is.</summary>
+        public ShipWindow? Window { get; init; }
+
+        /// <summary>How many bytes it brings.</summary>
+        public long DataBytes => IsBranch ? 0
+            : (Window is { } window && To == window.To ? window.From.Offset + window.Bytes : To.Offset) - From.Offset;
+
         /// <summary>It says that a line begins.</summary>
         public bool IsBranch => From.Line < To.Line;
     }
@@ -108,6 +117,13 @@ public sealed record ShipReply(
     /// <summary>With <see cref="ShipReplyKind.NeedsSeed"/>: what the receiver lacks of the copy that it is being seeded with. Null: it is
     /// not being seeded (yet).</summary>
     public SeedAsk? Ask { get; init; }
+
+    /// <summary>Windows can be sent in place of what they stand for (<see cref="ShipRequest.Piece.Window"/>).</summary>
+    public bool TakesWindows { get; init; }
+
+    /// <summary>The receiver has a part of this window: <see cref="Received"/> is a place in that. Null: it is one in the log as it
+    /// is.</summary>
+    public ShipWindow? Window { get; init; }
 
     /// <summary>The follower has lost what it had, or is new, and only learns. What it says counts for nothing yet
     /// (<see cref="Slogger.Core.Cohorts.Leader"/>).</summary>

@@ -12,6 +12,30 @@ internal enum ShipMutation
     /// <summary>Shipper: what the shard has durable goes along as if it were the recorded cut.</summary>
     OwnDurableIsCut,
 
+    /// <summary>Shipper: windows go as far as the log does, and not only up to the recorded cut.</summary>
+    WindowsBeyondCut,
+
+    /// <summary>Shipper: where the receiver has the log as it is, counts as a place in a window that was made of it.</summary>
+    PlaceInLogIsInWindow,
+
+    /// <summary>Receiver: a cut inside of a window counts as held.</summary>
+    CutInsideWindow,
+
+    /// <summary>Receiver: it does not say that its windows hide cuts.</summary>
+    WindowsNotTold,
+
+    /// <summary>Receiver: the log as it is goes on behind a part of a window.</summary>
+    PartOfWindowStays,
+
+    /// <summary>Receiver: what is there of a window is taken in before all of it is.</summary>
+    WindowTakenInParts,
+
+    /// <summary>Receiver: the next windows are taken before a watermark has passed those before.</summary>
+    WindowsFollowWindows,
+
+    /// <summary>Failover: the least of what is held, although a stream has windows there.</summary>
+    FinalInsideWindow,
+
     /// <summary>Receiver: what was received goes into the log before the primary has it durable.</summary>
     AppendsUnconfirmed,
 

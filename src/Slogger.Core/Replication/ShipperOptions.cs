@@ -34,6 +34,11 @@ public sealed record ShipperOptions
     /// Microseconds. Default: with a cut or a heartbeat only.</summary>
     public long DurableUs { get; init; } = long.MaxValue;
 
+    /// <summary>From so many bytes on that are durable here, and have not been received, windows are sent in place of the log
+    /// (<see cref="LogWindows"/>), until an eighth of it is left. Default 256 MB. To a receiver that
+    /// takes none they never are.</summary>
+    public long WindowsAboveBytes { get; init; } = 256L << 20;
+
     /// <summary>So much of the log may be kept for the backup, in bytes. Default 4 GB.</summary>
     public long BudgetBytes { get; init; } = 4L << 30;
 

@@ -2,8 +2,8 @@
 // die at any step; SQL says how far it came (SiteState), and what was not written down is asked for again.
 //
 // Order: the epoch is taken; every receiver accepts nothing from then on, and says for good what it holds; when all have, and no site lease
-// can be left, the least of it is the final watermark: recorded, with the new world-line; each shard goes to exactly that and makes void
-// what lies above, and says that it is ready (StreamTakeover); all that are ready SQL opens at once.
+// can be left, the newest cut that all hold is the final watermark: recorded, with the new world-line; each shard goes to exactly that and
+// makes void what lies above, and says that it is ready (StreamTakeover); all that are ready SQL opens at once.
 //
 // What was ever told to anybody as watermark lies at or below the final one: it was the least of what the streams held at some time, and
 // none of them ever holds less. Only a report that was made after the freeze, for this failover, says so: after an earlier one its receiver
@@ -121,6 +121,23 @@ public sealed class Failover
         return true;
     }
 
+    // The newest recorded cut that all hold. Each step goes to one that some stream holds, and no lower than one that all do.
+    private WorldPoint Final
+    {
+        get
+        {
+            WorldPoint final = _finals.Values.Min(f => f.Newest);
+            while (_mutation != ShipMutation.FinalInsideWindow)
+            {
+                WorldPoint least = _finals.Values.Min(f => f.AtOrBelow(final));
+                if (least == final) break;
+                final = least;
+            }
+
+            return final;
+        }
+    }
+
     /// <summary>What is to be done next.</summary>
     public FailoverStep Next(long nowUs)
     {
@@ -150,7 +167,6 @@ public sealed class Failover
         if (_finals.Count == 0) return new FailoverStep.Refused("no stream is left that holds anything");
         if (nowUs < _frozenUs + _leaseWaitUs && _mutation != ShipMutation.LeaseNotAwaited)
             return new FailoverStep.AwaitLease(_frozenUs + _leaseWaitUs);
-        WorldPoint final = _finals.Values.Min(f => f.Held);
-        return new FailoverStep.Decide(_state.Epoch, final);
+        return new FailoverStep.Decide(_state.Epoch, Final);
     }
 }

@@ -28,6 +28,12 @@ public sealed record StreamOnDisk
     /// <summary>With a log: the last cut that is noted in it.</summary>
     public WorldPoint Held { get; init; }
 
+    /// <summary>With a log: what it knows of windows.</summary>
+    public LogWindows Windows { get; init; }
+
+    /// <summary>See <see cref="ReceiverStart.TakesWindows"/>.</summary>
+    public bool TakesWindows { get; init; }
+
     /// <summary>With a log: the offset at which it begins.</summary>
     public long Base { get; init; }
 
@@ -113,7 +119,7 @@ public sealed class StreamLife
         };
         return new StreamStep.Receive(!hasLog || !isKnown ? start with { Copy = disk.Copy, BadCopy = disk.BadCopy }
             : start with { History = disk.History, Log = disk.Log, Held = disk.Held, Base = disk.Base, Floor = disk.Floor,
-            Applied = applied });
+            Windows = disk.Windows, TakesWindows = disk.TakesWindows, Applied = applied });
     }
 
     /// <summary>A life is under way, and SQL was read.</summary>

@@ -3,7 +3,7 @@
 // a change of history is one atomic write: a history begins, or a world-line or a reign branches off, exactly when the header of the
 // segment that says so is durable.
 //
-//   u32 format (3 or 4)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind, 6 reign
+//   u32 format (3 to 5)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind, 6 reign
 //   u64 epoch   u64 sequence   u64 previous sequence (0: none)   i64 end of the previous segment (bytes that count, of all its files)
 //   u64 sequence of the segment that began this history
 //   origin:  text replication id, i64 offset, i32 database       text: u8 length, ASCII bytes
@@ -13,11 +13,14 @@
 //   last boundary before this file: u8 0 or 1, then i64 world-line, i64 version, i64 offset, i32 database, u64 time
 //   u32 count, then branches: i64 reign, i64 world-line, i64 version, i64 offset (the newest 64 that lead to this file's line)
 //   the cut held before this file, of a backup's log: i64 world-line (0: none), i64 version
-//   format 4: u32 count, then u32 for each further directory in which the segment has a file: its number
+//   from format 4 on: u32 count, then u32 for each further directory in which the segment has a file: its number
+//   format 5: what is known of windows before this file (LogWindows): u32 1 there is a stretch, 2 a window is open; then the cut held when
+//   it began, and the first one behind it: i64 world-line, i64 version each; then the last window's end, and that of the last one before
+//   the stretch: i64 world-line, i64 version, i64 offset each
 //
 // A line is a world-line within a reign. A rewind may lead back to an older one: then the line, and the branches, are as they were.
-// Format 4 is that of a segment which has several files; all others have format 3, which ends before those. Format 2 has no reigns, which
-// reads as reign 0. Format 1 ends before the cut, too. These two are read, and not written any more.
+// The lowest format that says all is written: 5 once there was a window, else 4 where the segment has several files, else 3. Format 2 has
+// no reigns, which reads as reign 0. Format 1 ends before the cut, too. These two are read, and not written any more.
 using System.Buffers.Binary;
 using System.Text;
 using Slogger.Core.Identities;
@@ -40,10 +43,12 @@ internal enum SegmentReason : uint
 
 internal sealed record SegmentHeader
 {
-    public const uint FormatVersion = 4;
+    public const uint FormatVersion = 5;
+    private const uint FormatWithoutWindows = 4;
     private const uint FormatWithoutParts = 3;
     private const uint FormatWithoutReigns = 2;
     private const uint FormatWithoutHeld = 1;
+    private const uint HasStretch = 1, IsOpen = 2;
     public const int BranchesMax = LogBranch.KeptMax;
     public const int BytesMax = 4096;
     public const int PartsMax = 7;
@@ -67,6 +72,7 @@ internal sealed record SegmentHeader
     public required Boundary? LastBoundary { get; init; }
     public required IReadOnlyList<LogBranch> Branches { get; init; }
     public WorldPoint Held { get; init; }
+    public LogWindows Windows { get; init; }
 
     /// <summary>The further directories in which the segment has a file, by the numbers that they were given.</summary>
     public IReadOnlyList<uint> Parts { get; init; } = [];
@@ -91,8 +97,9 @@ internal sealed record SegmentHeader
 
     public int Encode(Span<byte> destination)
     {
+        uint format = Windows != default ? FormatVersion : Parts.Count > 0 ? FormatWithoutWindows : FormatWithoutParts;
         var writer = new FieldWriter(destination);
-        writer.U32(Parts.Count > 0 ? FormatVersion : FormatWithoutParts);
+        writer.U32(format);
         writer.U32((uint)Shard);
         writer.U32(Salt);
         writer.U32((uint)Reason);
@@ -126,13 +133,20 @@ internal sealed record SegmentHeader
             writer.I64(branch.Version.Number);
             writer.I64(branch.Offset);
         }
-        writer.I64(Held.WorldLine.Number);
-        writer.I64(Held.Version.Number);
-        if (Parts.Count > 0)
+        writer.Point(Held);
+        if (format >= FormatWithoutWindows)
         {
             writer.U32((uint)Parts.Count);
             foreach (uint part in Parts) { writer.U32(part); }
         }
+        if (format < FormatVersion) { return writer.Length; }
+        writer.U32((Windows.HasStretch ? HasStretch : 0) | (Windows.IsOpen ? IsOpen : 0));
+        writer.Point(Windows.Base);
+        writer.Point(Windows.From);
+        writer.Point(Windows.End);
+        writer.I64(Windows.EndOffset);
+        writer.Point(Windows.EndBefore);
+        writer.I64(Windows.EndOffsetBefore);
         return writer.Length;
     }
 
@@ -142,7 +156,7 @@ internal sealed record SegmentHeader
     {
         var reader = new FieldReader(source);
         uint format = reader.U32();
-        if (format is not (FormatVersion or FormatWithoutParts or FormatWithoutReigns or FormatWithoutHeld))
+        if (format is < FormatWithoutHeld or > FormatVersion)
         {
             throw new LogCorruptException(file, BlockFormat.HeaderBytes,
                 $"format {format} is not the format {FormatVersion} that this program reads; use the program that wrote it");
@@ -173,13 +187,14 @@ internal sealed record SegmentHeader
             var of = new Reign(hasReigns ? reader.I64() : 0);
             branches[i] = new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()), reader.I64()) { Reign = of };
         }
-        WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new VersionNumber(reader.I64()));
-        uint[] parts = format == FormatVersion ? new uint[Math.Min(reader.U32(), PartsMax)] : [];
+        WorldPoint held = format == FormatWithoutHeld ? default : reader.Point();
+        uint[] parts = format >= FormatWithoutWindows ? new uint[Math.Min(reader.U32(), PartsMax)] : [];
         for (int i = 0; i < parts.Length; i++) { parts[i] = reader.U32(); }
         if (parts.Distinct().Count() < parts.Length)
         {
             throw new LogCorruptException(file, BlockFormat.HeaderBytes, "the segment's header names a directory twice");
         }
+        uint windows = format >= FormatVersion ? reader.U32() : 0;
         return new SegmentHeader
         {
             Shard = shard, Salt = salt, Reason = reason, Epoch = epoch, Sequence = sequence, PreviousSequence = previous,
@@ -188,6 +203,11 @@ internal sealed record SegmentHeader
             FirstVersion = new VersionNumber(firstVersion), StartOffset = startOffset, LastBoundary = hasLast ? last : null,
             Branches = branches, Held = held, Reign = new Reign(reign), FirstReign = new Reign(firstReign),
             Parts = parts,
+            Windows = format < FormatVersion ? default : new()
+            {
+                HasStretch = (windows & HasStretch) != 0, IsOpen = (windows & IsOpen) != 0, Base = reader.Point(), From = reader.Point(),
+                End = reader.Point(), EndOffset = reader.I64(), EndBefore = reader.Point(), EndOffsetBefore = reader.I64(),
+            },
         };
     }
 
@@ -211,6 +231,12 @@ internal sealed record SegmentHeader
             Length += sizeof(long);
         }
 
+        public void Point(WorldPoint value)
+        {
+            I64(value.WorldLine.Number);
+            I64(value.Version.Number);
+        }
+
         public void Text(string value)
         {
             U8((byte)value.Length);
@@ -227,6 +253,8 @@ internal sealed record SegmentHeader
         public uint U32() => BinaryPrimitives.ReadUInt32LittleEndian(Take(sizeof(uint)));
 
         public long I64() => BinaryPrimitives.ReadInt64LittleEndian(Take(sizeof(long)));
+
+        public WorldPoint Point() => new(new WorldLine(I64()), new VersionNumber(I64()));
 
         public string Text() => Encoding.ASCII.GetString(Take(U8()));
 

@@ -1,5 +1,6 @@
 // A block under construction. The buffer is pinned for its life; appending copies bytes and never allocates.
 using System.Runtime.InteropServices;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
@@ -30,6 +31,9 @@ internal sealed class AppendChunk(int dataCapacity, int entryCapacity)
 
     public WorldPoint? LastHeld { get; private set; }
 
+    /// <summary>What is known of windows behind it; null: the same as before it.</summary>
+    public LogWindows? Windows { get; set; }
+
     public int TotalBytes => BlockFormat.TotalBytes(DataBytes, EntryCount);
 
     public void Reset(long startOffset)
@@ -37,7 +41,7 @@ internal sealed class AppendChunk(int dataCapacity, int entryCapacity)
         StartOffset = startOffset;
         DataBytes = 0;
         EntryCount = 0;
-        (LastClosed, LastHeld) = (null, null);
+        (LastClosed, LastHeld, Windows) = (null, null, null);
     }
 
     /// <summary>Copies as much as there is room for; returns how much.</summary>
@@ -77,7 +81,7 @@ internal sealed class AppendChunk(int dataCapacity, int entryCapacity)
     private void Note(in LogEntry entry)
     {
         if (entry.Closes) { LastClosed = entry.ToBoundary(default); }
-        else { LastHeld = entry.ToHeldCut(); }
+        else if (entry.Kind == EntryKind.HeldCut) { LastHeld = entry.ToHeldCut(); }
     }
 
     public ReadOnlySpan<byte> Seal(uint salt, long filePosition, long syncedUpTo, long number)

@@ -1,4 +1,5 @@
 // Walks the blocks of a segment from its header on, verifies that they follow each other, and decides where it ends.
+using Slogger.Core.Replication;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
@@ -11,8 +12,10 @@ namespace Slogger.Log.Segments;
 /// <param name="EndOffset">Stream offset after the last block.</param>
 /// <param name="LastBoundary">The last version closed.</param>
 /// <param name="Held">The last cut held.</param>
+/// <param name="Windows">What is known of windows.</param>
 /// <param name="IsTorn">Whether unsynced writes follow <paramref name="End"/>.</param>
-internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOffset, Boundary? LastBoundary, WorldPoint Held, bool IsTorn)
+internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOffset, Boundary? LastBoundary, WorldPoint Held,
+    LogWindows Windows, bool IsTorn)
 {
     /// <summary>Walks a segment up to its known end; everything in it was durable once.</summary>
     /// <exception cref="LogCorruptException">A block does not verify.</exception>
@@ -31,6 +34,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
         long offset = segment.Header.StartOffset;
         Boundary? last = segment.Header.LastBoundary;
         WorldPoint held = segment.Header.Held;
+        LogWindows windows = segment.Header.Windows;
         VersionNumber lastVersion = last?.Version ?? segment.Header.FirstVersion.Previous;
         for (long number = 1; position < limit; number++)
         {
@@ -38,7 +42,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
             if (status != BlockStatus.Valid)
             {
                 ThrowIfCorrupt(segment, reader, position, limit, isSealed, status);
-                return new SegmentScan(position, proven, offset, last, held,
+                return new SegmentScan(position, proven, offset, last, held, windows,
                     status == BlockStatus.Torn || !reader.IsZeroFrom(position, limit));
             }
             BlockHeader header = reader.Header;
@@ -51,12 +55,14 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
             for (int i = 0; i < header.EntryCount; i++)
             {
                 LogEntry entry = reader.Entry(i);
-                if (!entry.Closes && entry.Offset <= offset && entry.ToHeldCut() > held
+                windows = entry.Note(windows, held, segment.Header.WorldLine);
+                if (entry.Kind == EntryKind.HeldCut && entry.Offset <= offset && entry.ToHeldCut() > held
                     && entry.ToHeldCut() <= new WorldPoint(segment.Header.WorldLine, lastVersion))
                 {
                     held = entry.ToHeldCut();
                     continue;
                 }
+                if (entry.Kind == EntryKind.WindowBegin && entry.Offset <= offset && entry.Version == lastVersion.Number) { continue; }
                 if (!entry.Closes || entry.Version <= lastVersion.Number || entry.Offset > offset)
                 {
                     throw segment.Corrupt(position, "a version is out of sequence", reader);
@@ -67,7 +73,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
             proven = Math.Max(proven, header.SyncedUpTo);
             position += header.TotalBytes;
         }
-        return new SegmentScan(position, proven, offset, last, held, IsTorn: false);
+        return new SegmentScan(position, proven, offset, last, held, windows, IsTorn: false);
     }
 
     private static void ThrowIfCorrupt(

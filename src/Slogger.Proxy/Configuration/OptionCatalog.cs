@@ -256,6 +256,10 @@ public static class OptionCatalog
         new("backup-resend", Sites, "DURATION",
             "Send a piece again if the backup has not answered it for this time. Give several round trips.",
             "300ms", "Site.BackupResend"),
+        new("reduce-ship-above", Sites, "SIZE",
+            "When the backup is so far behind, send it many versions at a time with fewer commands, after which its store is the same. Of "
+            + "these versions it has the last one's state only. More than --backup-budget: never. A backup with another number of shards, "
+            + "or with an embedded store, gets the log as it is.", "256mb", "Site.ReduceShipAboveBytes"),
         new("backup-compression", Sites, "none|gzip",
             "How the log is compressed for the link. gzip helps if a core compresses faster than the link transmits.",
             "none", "Site.BackupCompression"),

@@ -30,6 +30,10 @@ public sealed record SiteOptions
     /// <summary>What was not answered for so long is sent again. Default: 300 ms; several round trips.</summary>
     public TimeSpan BackupResend { get; init; } = TimeSpan.FromMilliseconds(300);
 
+    /// <summary>From so many bytes on that the backup does not have yet, windows of versions are sent in place of the log. Default:
+    /// 256 MiB.</summary>
+    public long ReduceShipAboveBytes { get; init; } = 256L << 20;
+
     /// <summary>How the log is compressed on its way. Default: not at all.</summary>
     public ShipCompression BackupCompression { get; init; } = ShipCompression.None;
 
@@ -74,6 +78,7 @@ public sealed record SiteOptions
         PiecesMax = BackupPieces,
         ResendUs = (long)BackupResend.TotalMicroseconds,
         BudgetBytes = BackupBudgetBytes,
+        WindowsAboveBytes = ReduceShipAboveBytes,
         AtBudget = OnBackupLag,
     };
 }

@@ -13,7 +13,7 @@ internal static class SiteOptionsReader
     private static readonly TimeSpan ResendMin = TimeSpan.FromMilliseconds(10), ResendMax = TimeSpan.FromMinutes(1), LeaseMin =
         TimeSpan.FromMilliseconds(500), LeaseMax = TimeSpan.FromMinutes(10);
     private static readonly string[] Shipping = ["on-backup-lag", "backup-budget", "backup-window", "backup-pieces", "backup-resend",
-        "backup-compression", "site-lease"];
+        "reduce-ship-above", "backup-compression", "site-lease"];
     private static readonly string[] Credentials = ["site-secret-file", "site-cert-file", "site-key-file", "site-ca-file"];
 
     public static SiteOptions Read(OptionReader reader, OptionCommands command)
@@ -28,6 +28,7 @@ internal static class SiteOptionsReader
             BackupWindowBytes = reader.Value("backup-window", OptionText.Size(WindowMin, 1L << 30), defaults.BackupWindowBytes),
             BackupPieces = reader.Value("backup-pieces", OptionText.Number(1, 4096), defaults.BackupPieces),
             BackupResend = reader.Value("backup-resend", OptionText.Duration(ResendMin, ResendMax), defaults.BackupResend),
+            ReduceShipAboveBytes = reader.Value("reduce-ship-above", OptionText.Size(1L << 20, 1L << 50), defaults.ReduceShipAboveBytes),
             BackupCompression = reader.Value("backup-compression",
                 OptionText.Choice(("none", ShipCompression.None), ("gzip", ShipCompression.Gzip)), defaults.BackupCompression),
             Lease = reader.Value("site-lease", OptionText.Duration(LeaseMin, LeaseMax), TimeSpan.Zero) is var lease

@@ -154,7 +154,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     {
         PastPoint point = Hold(version);
         // Since the version was found it may have been reduced to an earlier one.
-        return point.ReducedBytes is null || point.End.Version == version ? point
+        return (point.ReducedBytes is null && !point.IsEarlier) || point.End.Version == version ? point
             : throw NotKept($"version {version} is not kept any more: the last before it that is, is {point.End.Version}");
     }
 
@@ -163,14 +163,17 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public Boundary HoldDetail(VersionNumber version)
     {
         RequireKnown(version);
-        if (InDetail(version) is not { } point)
+        PastPoint? found = InDetail(version);
+        if (found is { } point && point.End.Offset >= log.Windows.EndOffset)
         {
-            throw NotKept(Reduced(version) is null ? $"version {version} is not kept: {WhatIsKept(version)}"
-                : $"version {version} is kept as a state only, and not each command since: these are kept from version "
-                + $"{_window.Find()?.Detail}, of {TimeOf(_window.Find()?.Detail ?? version)}, on (--retention-detail decides how far)");
+            Renew(point.Base.Offset);
+            return point.End;
         }
-        Renew(point.Base.Offset);
-        return point.End;
+        VersionNumber detail = _window.Find()?.Detail ?? version;
+        string before = found is null ? "" : "; before, this site was far behind another";
+        throw NotKept((found ?? Reduced(version)) is null ? $"version {version} is not kept: {WhatIsKept(version)}"
+            : $"version {version} is kept as a state only, and not each command since: these are kept from version {detail}, of "
+            + $"{TimeOf(detail)}, on (--retention-detail decides how far{before})");
     }
 
     /// <summary>The log from an offset on, and a checkpoint below, stay for another minute.</summary>
@@ -184,10 +187,11 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public Boundary Beginning()
     {
         if (log.IsEmpty || checkpoints.Oldest(log) is not { } oldest) { throw NotKept("nothing is kept yet"); }
-        Boundary first = _window.FirstAtOrAbove(Math.Max(oldest.Offset, log.ContiguousFrom(0)))
+        long windows = log.Windows.EndOffset;
+        Boundary first = _window.FirstAtOrAbove(Math.Max(Math.Max(oldest.Offset, windows), log.ContiguousFrom(0)))
             ?? throw NotKept("nothing is kept yet");
         StreamOrigin origin = log.Origin;
-        if (origin.Offset >= oldest.Offset && !log.HasGap(origin.Offset, first.Offset))
+        if (origin.Offset >= Math.Max(oldest.Offset, windows) && !log.HasGap(origin.Offset, first.Offset))
         {
             first = new Boundary(first.WorldLine, first.Version.Previous, origin.Offset, origin.Database, default);
         }
@@ -235,7 +239,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     private PastPoint? InDetail(VersionNumber version) =>
         log.BoundaryAtOrBelow(version) is { } end && !IsInGap(version, end) && checkpoints.Latest(log, end.Offset) is { } checkpoint
-            ? new(end, checkpoint, null) : null;
+            ? new(end, checkpoint, null, version != end.Version && log.IsInWindow(version)) : null;
 
     // What was done between the last end before it and the first behind it is not in the log.
     private bool IsInGap(VersionNumber version, in Boundary end)

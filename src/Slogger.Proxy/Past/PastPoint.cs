@@ -12,7 +12,8 @@ namespace Slogger.Proxy.Past;
 /// <param name="End">The version's end.</param>
 /// <param name="Base">The checkpoint below it.</param>
 /// <param name="ReducedBytes">How many bytes of the reduced file follow the checkpoint up to it; null: the log's bytes do.</param>
-internal sealed record PastPoint(Boundary End, Checkpoint Base, long? ReducedBytes)
+/// <param name="IsEarlier">The version that was asked for lies inside of a window that was shipped: this is the last one before.</param>
+internal sealed record PastPoint(Boundary End, Checkpoint Base, long? ReducedBytes, bool IsEarlier = false)
 {
     /// <summary>Where the history ends that leads from the checkpoint to it: see <see cref="OpenHistory"/>.</summary>
     public long Target => Base.Offset + ReducedBytes ?? End.Offset;

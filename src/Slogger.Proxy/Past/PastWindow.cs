@@ -29,9 +29,11 @@ internal sealed class PastWindow(VersionLog log, CheckpointStore checkpoints)
         PastReach? reach = null;
         if (Detail() is { } detail)
         {
-            reach = PastTiles.Reach(detail, [.. checkpoints.Tiles(log).Select(SpanOf)], log.StartOffset, log.Origin.Offset);
+            PastReach found = PastTiles.Reach(detail, [.. checkpoints.Tiles(log).Select(SpanOf)], log.StartOffset, log.Origin.Offset);
+            // Of the windows that were shipped the ends can be read.
+            reach = found with { Detail = VersionNumber.Max(detail, log.Windows.End.Version) };
         }
-        _last = reach is { } found ? new(found) : null;
+        _last = reach is { } known ? new(known) : null;
         return reach;
     }
 

@@ -285,6 +285,8 @@ internal sealed class BackupShipping
         line("backup_durable_bytes", all.Min(s => s.BackedUp.Offset));
         line("backup_sent_bytes", sent);
         line("backup_bytes_per_sec", _rate.PerSecond(sent));
+        line("backup_sends_windows", all.Any(s => s.SendsWindows) ? 1 : 0);
+        line("backup_spared_bytes", all.Sum(s => s.BytesSpared));
         line("backup_window_used_bytes", all.Sum(s => s.WindowUsed));
         line("backup_kept_bytes", all.Max(s => s.Kept));
         line("backup_budget_bytes", _site.BackupBudgetBytes);

@@ -152,7 +152,8 @@ internal sealed class ShardKeys(Action<Action> post, Action hurry) : IKeyVersion
                 lock (_lock) { if (_table != table) { return null; } }
                 await Task.Delay(1).ConfigureAwait(false);
             }
-            long start = log.ContiguousFrom(Math.Max(log.StartOffset, end - TailBytes));
+            // In windows that were shipped keys are written at other offsets than they were at the primary.
+            long start = log.ContiguousFrom(Math.Max(Math.Max(log.StartOffset, log.Windows.EndOffset), end - TailBytes));
             if ((LogPlaces.EndAtOrBelow(log, start)?.End ?? log.FirstBoundary) is not { } from || from.Offset > end) { return null; }
             using LogReader reader = log.OpenReader(from.Offset, end);
             var before = new KeyVersions(KeysMin, from.Offset);

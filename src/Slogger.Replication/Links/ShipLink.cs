@@ -5,13 +5,14 @@ using Slogger.Core.Replication;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Redis.Feeding;
 
 namespace Slogger.Replication.Links;
 
 /// <summary>A request, with what a piece holds of the log.</summary>
 /// <param name="Request">What the shipper's machine said.</param>
-/// <param name="Bytes">Of a piece the stream's bytes from its beginning to its end; valid until the call that it was given to
-/// returns.</param>
+/// <param name="Bytes">Of a piece the stream's bytes from its beginning to its end, or those of its window; valid until the call that it
+/// was given to returns.</param>
 /// <param name="Ends">Of a piece the ends of versions behind its beginning, up to its end.</param>
 internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequence<byte> Bytes, IReadOnlyList<VersionEnd> Ends)
 {
@@ -47,9 +48,13 @@ internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequenc
             {
                 return $"the piece goes back, from {at} to {to}";
             }
-            if (Bytes.Length != (isPlain ? to.Offset - at.Offset : 0)) { return $"the piece from {at} to {to} holds {Bytes.Length} bytes"; }
+            if (piece.Window is { } window && (isPlain ? FlawIn(piece, window) : "a heartbeat or a branch is part of a window") is { } flaw)
+            {
+                return flaw;
+            }
+            if (Bytes.Length != (isPlain ? piece.DataBytes : 0)) { return $"the piece from {at} to {to} holds {Bytes.Length} bytes"; }
             if (!isPlain) { return Ends.Count == 0 ? null : "a heartbeat or a branch holds ends of versions"; }
-            foreach ((Boundary end, bool isEmptyRun) in Ends)
+            foreach ((Boundary end, bool isEmptyRun, _) in Ends)
             {
                 bool isInOrder = end.WorldLine == at.WorldLine && end.Version > at.Closed
                     && (isEmptyRun || (end.Offset >= at.Offset && end.Offset <= to.Offset));
@@ -58,6 +63,23 @@ internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequenc
             }
             return at.Closed == to.Closed ? null : $"the last version that is closed is {at.Closed}, not that of {to}";
         }
+    }
+
+    // What it says of a window, and what it says besides.
+    private string? FlawIn(ShipRequest.Piece piece, in ShipWindow window)
+    {
+        long spared = window.To.Offset - window.From.Offset - window.Bytes, at = piece.From.Offset - window.From.Offset;
+        bool isWindow = window.From.Line == window.To.Line && window.From.Closed < window.To.Closed
+            && window.Bytes is >= 0 and <= ShipWindow.BytesMax && spared >= Filler.StretchBytesMin && spared <= ShipWindow.LogBytesMax;
+        bool isLast = piece.To == window.To;
+        bool isPart = piece.From.Line == window.From.Line && piece.From.Closed == window.From.Closed && at >= 0 && at <= window.Bytes
+            && (isLast || (piece.To.Closed == window.From.Closed && piece.To.Offset < window.From.Offset + window.Bytes));
+        bool hasEnd = isLast
+            ? Ends.Count == 1 && Ends[0] is { IsEmptyRun: false, EndsWindow: true } end && end.Boundary.Offset == piece.To.Offset
+            : Ends.Count == 0;
+        return !isWindow ? $"there is no window from {window.From} to {window.To} of {window.Bytes} bytes"
+            : !isPart || !hasEnd ? $"the piece from {piece.From} to {piece.To} is no part of the window from {window.From} to {window.To}"
+            : null;
     }
 }
 

@@ -4,6 +4,7 @@ using Slogger.Core.Replication;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Redis.Feeding;
 
 namespace Slogger.Replication.Receiving;
 
@@ -29,9 +30,27 @@ internal static class ReceivedLog
             log.Append(bytes[..count]);
             bytes = bytes[count..];
             at = end.Boundary.Offset;
-            log.AppendBoundary(end.Boundary);
+            log.AppendBoundary(end.Boundary, end.EndsWindow);
         }
         log.Append(bytes);
+    }
+
+    /// <summary>Appends a part of a window: what is left of it, and, where it ends, commands that do nothing up to the offset of that. So
+    /// offsets go on behind it as at the sender.</summary>
+    /// <param name="log">The log.</param>
+    /// <param name="piece">The part.</param>
+    /// <param name="window">The window.</param>
+    /// <param name="bytes">What it brings.</param>
+    /// <param name="ends">The end of the version, with the last part.</param>
+    public static void AppendPart(VersionLog log, ShipRequest.Piece piece, in ShipWindow window, ReadOnlySpan<byte> bytes,
+        IReadOnlyList<VersionEnd> ends)
+    {
+        if (piece.From == window.From) { log.BeginWindow(); }
+        log.Append(bytes);
+        if (piece.To != window.To) { return; }
+        Boundary end = ends[0].Boundary;
+        foreach (ReadOnlyMemory<byte> filler in Filler.Stretch(end.Offset - log.EndOffset, end.Database)) { log.Append(filler.Span); }
+        log.AppendBoundary(end, endsWindow: true);
     }
 
     /// <summary>Begins a line at the end of a version, durably; void is what lies above. The stream is the same whatever its identity at

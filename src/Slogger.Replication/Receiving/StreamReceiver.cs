@@ -335,7 +335,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
         if (_disk.Guard is not { } guard) { return true; }
         try
         {
-            guard.Look(kept.Bytes.AsSpan(0, (int)(kept.Piece.To.Offset - kept.Piece.From.Offset)));
+            guard.Look(kept.Bytes.AsSpan(0, (int)kept.Piece.DataBytes));
             return true;
         }
         catch (UnfollowableException e)
@@ -353,7 +353,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
         Forget();
         _log.Sync();
         _syncingBefore = _syncing;
-        _machine = new(_start with { Log = _log.DurableEnd, Held = _log.HeldCut, Applied = _machine.At });
+        _machine = new(_start with { Log = _log.DurableEnd, Held = _log.HeldCut, Windows = _log.Windows, Applied = _machine.At });
         _refusal = e.Message;
         if (e.IsOver) { _owner.OnReseed(_refusal); }
         else { _report.Error($"stream {_machine.Stream}: nothing is received any more, and the site stays at what it holds: {_refusal}"); }
@@ -361,8 +361,9 @@ internal sealed class StreamReceiver : IAsyncDisposable
 
     private void Append(in Kept kept)
     {
-        (LogIndex from, LogIndex to) = (kept.Piece.From, kept.Piece.To);
-        ReceivedLog.Append(_log, from, kept.Bytes.AsSpan(0, (int)(to.Offset - from.Offset)), kept.Ends);
+        ReadOnlySpan<byte> bytes = kept.Bytes.AsSpan(0, (int)kept.Piece.DataBytes);
+        if (kept.Piece.Window is { } window) { ReceivedLog.AppendPart(_log, kept.Piece, window, bytes, kept.Ends); }
+        else { ReceivedLog.Append(_log, kept.Piece.From, bytes, kept.Ends); }
     }
 
     private void Begin(LogLine line, VersionNumber version, long? offset)

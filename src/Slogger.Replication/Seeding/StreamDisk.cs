@@ -63,10 +63,21 @@ internal sealed class StreamDisk : IDisposable
 
     /// <summary>What a process goes on with that receives the stream.</summary>
     /// <param name="badCopy">A copy that came whole, and was not what it should be; null: none.</param>
-    public StreamOnDisk Find(string? badCopy) => Life is { } life && Seed is { } seed
-        ? new() { Life = life, History = seed.History, Log = Log.DurableEnd, Held = Log.HeldCut, Base = seed.Base.Offset,
-        Floor = seed.Floor }
-        : new() { Copy = Part, BadCopy = badCopy };
+    /// <exception cref="LogException">The disk refused.</exception>
+    public StreamOnDisk Find(string? badCopy)
+    {
+        if (Life is not { } life || Seed is not { } seed) { return new() { Copy = Part, BadCopy = badCopy }; }
+        // Who received before may have appended what was not synced any more.
+        Log.Sync();
+        // What there is of a window is no part of anything.
+        if (Log.Windows.IsOpen) { Log.Rewind(); }
+        return new()
+        {
+            Life = life, History = seed.History, Log = Log.DurableEnd, Held = Log.HeldCut, Base = seed.Base.Offset, Floor = seed.Floor,
+            // A guard passes over the log as it is.
+            Windows = Log.Windows, TakesWindows = Guard is null,
+        };
+    }
 
     /// <summary>Finds what there is.</summary>
     /// <param name="dataDirectory">The process's data directory.</param>

@@ -32,6 +32,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly ShardId _stream;
     private readonly Sender _self;
     private readonly Shipper _machine;
+    private readonly long _windowBytes;
     private readonly Lock _lock = new();
     private readonly LogPieces _pieces;
     private readonly List<VersionEnd> _ends = [];
@@ -39,6 +40,9 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly WakeSignal _wanted = new();
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
+    private readonly Dictionary<ShipWindow, MadeWindow> _windows = [];
+    private WindowMaker? _maker;
+    private (LogIndex From, Task<(MadeWindow? Made, long Until)> Result)? _making;
     private long _bytesSent;
     private readonly LastingLoss _loss = new();
     private volatile string? _problem = NotYet;
@@ -58,6 +62,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     {
         (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
         _flow = new(options);
+        _windowBytes = Math.Min(options.WindowBytes, ShipWindow.BytesMax);
         _pieces = new(log);
         LogIndex end = LogIndex.Min(log.DurableEnd, listener.Ready(log));
         _machine = new(stream, self, log.History, log.Branches.Where(b => b.Line <= end.Line), log.StartOffset, end, listener.RecordedCut,
@@ -87,6 +92,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark,
                     Volatile.Read(ref _bytesSent), _problem)
                 {
+                    BytesSpared = _machine.BytesSpared, SendsWindows = _machine.SendsWindows,
                     Generation = _machine.Generation, WindowUsed = _machine.WindowUsed, Kept = _machine.Kept,
                     Seeding = _machine.State == ShipperState.AwaitsSeed ? Volatile.Read(ref _seeding)?.Of : null,
                 };
@@ -118,6 +124,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     {
         await _stop.CancelAsync().ConfigureAwait(false);
         await _running.ConfigureAwait(false);
+        if (_making is { } making) { await ((Task)making.Result).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing); }
         _pieces.Dispose();
         PauseCopy();
         _stop.Dispose();
@@ -198,6 +205,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         lock (_lock)
         {
             LookAtLog();
+            KeepWindows();
             _machine.Tick(NowUs, _pieces, _effects);
         }
         PerformHere();
@@ -219,6 +227,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 lock (_lock)
                 {
                     LookAtLog();
+                    KeepWindows();
                     _machine.Tick(NowUs, _pieces, _effects);
                     _effects.InsertRange(0, _replied);
                     _replied.Clear();
@@ -314,6 +323,33 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         _machine.Admits = _listener.Admits;
     }
 
+    // Under the lock. Windows are made beside what is sent: that goes on meanwhile, and so do signs of life.
+    private void KeepWindows()
+    {
+        if (_making is { Result.IsCompleted: true } done)
+        {
+            _making = null;
+            (MadeWindow? made, long until) = done.Result.GetAwaiter().GetResult();
+            if (made is null) { _machine.NotMade(done.From, until); }
+            else
+            {
+                _windows[made.Window] = made;
+                _machine.Made(made.Window);
+            }
+        }
+        foreach (ShipWindow window in _windows.Keys)
+        {
+            if (!_machine.Windows.Contains(window)) { _windows.Remove(window); }
+        }
+        if (!_machine.SendsWindows && _making is null) { _maker = null; }
+        if (_making is not null || _machine.WindowWanted is not var (from, below)) { return; }
+        WindowMaker maker = _maker ??= new(_log, _windowBytes, e => _report.Warn(
+            $"shard {_stream}: a part of the log could not be reduced for {Receiver}, and is sent as it is: {e.Message}"));
+        Task<(MadeWindow? Made, long Until)> making = Task.Run(() => maker.Make(from, below));
+        _making = (from, making);
+        _ = making.ContinueWith(_ => Wake(), CancellationToken.None, TaskContinuationOptions.None, TaskScheduler.Default);
+    }
+
     private async ValueTask<bool> PerformAsync(IShipLink link)
     {
         bool isOpen = true;
@@ -392,6 +428,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         {
             return await TakenAsync(link.SendAsync(new(request, default, _ends), isLast)).ConfigureAwait(false);
         }
+        if (piece.Window is { } window) { return await SendPartAsync(link, piece, window, isLast).ConfigureAwait(false); }
         int length = (int)(piece.To.Offset - piece.From.Offset);
         byte[] bytes = ArrayPool<byte>.Shared.Rent(length);
         bool isOpen = true;
@@ -404,6 +441,16 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         // Not if the link is over: somebody may be sending them yet.
         if (isOpen) { ArrayPool<byte>.Shared.Return(bytes); }
         return isOpen;
+    }
+
+    private async ValueTask<bool> SendPartAsync(IShipLink link, ShipRequest.Piece piece, ShipWindow window, bool isLast)
+    {
+        // Forgotten meanwhile: for the machine it was lost on the way.
+        if (!_windows.TryGetValue(window, out MadeWindow? made)) { return true; }
+        var bytes = new ReadOnlyMemory<byte>(made.Bytes, (int)(piece.From.Offset - window.From.Offset), (int)piece.DataBytes);
+        if (piece.To == window.To) { _ends.Add(new(made.End, IsEmptyRun: false, EndsWindow: true)); }
+        Volatile.Write(ref _bytesSent, _bytesSent + bytes.Length);
+        return await TakenAsync(link.SendAsync(new(piece, new(bytes), _ends), isLast)).ConfigureAwait(false);
     }
 
     // Who does not read holds up everything here, and the log grows.

@@ -19,6 +19,12 @@ internal readonly record struct ShipperStatus(
     /// <summary>Which life of the stream it ships to.</summary>
     public long Generation { get; init; }
 
+    /// <summary>Bytes of the log that were not sent, since windows went in their place.</summary>
+    public long BytesSpared { get; init; }
+
+    /// <summary>Whether windows go in place of the log now.</summary>
+    public bool SendsWindows { get; init; }
+
     /// <summary>Bytes that are on their way.</summary>
     public long WindowUsed { get; init; }
 

@@ -159,9 +159,12 @@ internal sealed class FailoverManager(
         {
             foreach (WorldPoint line in final.Lineage.Select(ShipWire.FromWire)) { _lineage[line.WorldLine] = line; }
             if (final.Held is { } point) { _times[ShipWire.FromWire(point)] = final.HeldTime; }
+            if (final.BehindTo is { } newest) { _times[ShipWire.FromWire(newest)] = final.BehindToTime; }
             isNews |= final.Held is { } held
-                && machine.Reported(new(new(final.SiteEpoch), new(final.Shard), final.Generation, final.Owner, ShipWire.FromWire(held)),
-                NowUs);
+                && machine.Reported(new(new(final.SiteEpoch), new(final.Shard), final.Generation, final.Owner, ShipWire.FromWire(held))
+                {
+                    Behind = final is { BehindFrom: { } from, BehindTo: { } to } ? (ShipWire.FromWire(from), ShipWire.FromWire(to)) : null,
+                }, NowUs);
         }
         if (isNews) { return; }
         // Said when it changes: it is asked again and again.

@@ -136,6 +136,10 @@ internal sealed class SiteControlService(
             var final = new V1.FinalReport { SiteEpoch = report.Number.Number, Shard = report.Stream.Number,
                 Generation = report.Generation, Owner = report.Owner, Held = ShipWire.ToWire(report.Held),
                     HeldTime = stream.TimeOf(report.Held) };
+            if (report.Behind is var (from, to))
+            {
+                (final.BehindFrom, final.BehindTo, final.BehindToTime) = (ShipWire.ToWire(from), ShipWire.ToWire(to), stream.TimeOf(to));
+            }
             final.Lineage.AddRange(stream.Lineage.Select(ShipWire.ToWire));
             reply.Reports.Add(final);
         }

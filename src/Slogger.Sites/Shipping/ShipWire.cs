@@ -41,13 +41,15 @@ internal static class ShipWire
                 break;
             case ShipRequest.Piece piece:
                 wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable),
-                    Cut = ToWire(piece.Cut), SentUs = piece.SentUs, Admits = piece.Admits, HeardUs = piece.HeardUs };
-                foreach ((Boundary end, bool isEmptyRun) in message.Ends)
+                    Cut = ToWire(piece.Cut), SentUs = piece.SentUs, Admits = piece.Admits, HeardUs = piece.HeardUs,
+                    Window = ToWire(piece.Window) };
+                foreach ((Boundary end, bool isEmptyRun, bool endsWindow) in message.Ends)
                 {
                     wire.Piece.Entries.Add(new V1.Entry
                     {
                         Kind = isEmptyRun ? V1.EntryKind.EmptyRun : V1.EntryKind.Boundary, Version = end.Version.Number,
                             Offset = end.Offset, Database = end.Database, Time = end.Time.Bits,
+                            EndsWindow = endsWindow,
                     });
                 }
                 break;
@@ -153,6 +155,7 @@ internal static class ShipWire
         SeedAsk = reply.Ask is { } ask
             ? new() { Generation = ask.Generation, Id = ask.Id ?? "", HasBytes = ask.HasBytes, BadId = ask.Bad ?? "" } : null,
         Lines = reply.Lines is { } lines ? ToWire(lines) : null, Learns = reply.Learns, SentUs = reply.SentUs,
+        TakesWindows = reply.TakesWindows, Window = ToWire(reply.Window),
     };
 
     /// <exception cref="RpcException">It lacks something, or says what is not known here.</exception>
@@ -181,6 +184,7 @@ internal static class ShipWire
             ? new(ask.Generation, ask.Id.Length > 0 ? ask.Id : null,
             Math.Max(0, ask.HasBytes)) { Bad = ask.BadId.Length > 0 ? ask.BadId : null } : null,
         Lines = wire.Lines is { } lines ? FromWire(lines) : null, Learns = wire.Learns, SentUs = wire.SentUs,
+        TakesWindows = wire.TakesWindows, Window = FromWire(wire.Window),
     };
 
     private static ShipMessage Piece(ShardId stream, Sender sender, V1.Piece wire, ReadOnlySequence<byte> data)
@@ -198,10 +202,14 @@ internal static class ShipWire
                     $"an end of versions of a kind that is not known here ({entry.Kind}): update this site"),
             };
             ends[i] = new(new(from.WorldLine, new(entry.Version), entry.Offset, entry.Database, new HybridTimestamp(entry.Time)),
-                isEmptyRun);
+                isEmptyRun, entry.EndsWindow);
         }
         return new(new ShipRequest.Piece(stream, sender, from, to, FromWire(Required(wire.Durable)), FromWire(Required(wire.Cut)),
-            wire.SentUs) { Admits = wire.Admits, HeardUs = wire.HeardUs }, data, ends);
+            wire.SentUs)
+        {
+            Admits = wire.Admits, HeardUs = wire.HeardUs,
+            Window = FromWire(wire.Window),
+        }, data, ends);
     }
 
     public static T Required<T>(T? part)
@@ -221,6 +229,12 @@ internal static class ShipWire
 
     public static LogIndex FromWire(V1.LogIndex wire) =>
         new(new(wire.WorldLine), wire.Offset, new(wire.Closed)) { Reign = new(wire.Reign) };
+
+    private static V1.Window? ToWire(ShipWindow? window) =>
+        window is { } known ? new() { From = ToWire(known.From), To = ToWire(known.To), Bytes = known.Bytes } : null;
+
+    private static ShipWindow? FromWire(V1.Window? wire) =>
+        wire is null ? null : new(FromWire(Required(wire.From)), FromWire(Required(wire.To)), wire.Bytes);
 
     private static V1.LogLines ToWire(LogLines lines)
     {

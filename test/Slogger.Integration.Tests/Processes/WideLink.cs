@@ -1,6 +1,6 @@
 // A wide-area link between two sites, on one machine: a relay that delivers what it is given so much later, in both directions, and that
-// can be cut (nobody is told), broken (connections end) or closed (nobody gets in). Each connection has its own delay on top: what two of
-// them carry overtakes each other, as over different ways.
+// can be slow, cut (nobody is told), broken (connections end) or closed (nobody gets in). Each connection has its own delay on top: what
+// two of them carry overtakes each other, as over different ways.
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
@@ -19,7 +19,7 @@ internal sealed partial class WideLink : IDisposable
     private readonly Lock _lock = new();
     private readonly List<Pair> _pairs = [];
     private readonly ManualResetEventSlim _isOpen = new(true);
-    private long _delay;
+    private long _delay, _rate;
     private volatile bool _isClosed, _isOver;
     private long _bytes;
 
@@ -42,6 +42,13 @@ internal sealed partial class WideLink : IDisposable
     {
         get => TimeSpan.FromTicks(Volatile.Read(ref _delay));
         set => Volatile.Write(ref _delay, value.Ticks);
+    }
+
+    /// <summary>How many bytes arrive in a second, on each connection and in each direction; 0: as many as are sent.</summary>
+    public long BytesPerSecond
+    {
+        get => Volatile.Read(ref _rate);
+        set => Volatile.Write(ref _rate, value);
     }
 
     /// <summary>What a connection that is made takes longer than that, drawn for each.</summary>
@@ -158,10 +165,16 @@ internal sealed partial class WideLink : IDisposable
             try
             {
                 _ = ProcessControl(SetTimerSlack, 1, 0, 0, 0);
+                long free = 0;
                 while (onTheWay.Take() is (var due, { } bytes))
                 {
                     SleepUntil(due);
                     _isOpen.Wait();
+                    if (BytesPerSecond is > 0 and var rate)
+                    {
+                        free = Math.Max(free, Stopwatch.GetTimestamp()) + (bytes.Length * NanosecondsInSecond / rate);
+                        SleepUntil(free);
+                    }
                     for (int sent = 0; sent < bytes.Length;) { sent += to.Send(bytes, sent, bytes.Length - sent, SocketFlags.None); }
                 }
                 to.Shutdown(SocketShutdown.Send);

@@ -18,6 +18,11 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
             "links-slow", "primary-sql", "backup-sql",
     ];
 
+    /// <summary>The backup is so far behind that windows are sent; with options under which this is soon so.</summary>
+    public const string FarBehind = "far-behind";
+
+    private const int FarCommands = 20_000, FarBytesPerSecond = 400_000;
+
     /// <summary>total: every process of the primary is killed. proxies: its Redis servers live on. cut-off: nobody reaches it, it lives,
     /// and the link is back later. mistaken: nothing is wrong with it.</summary>
     public static readonly IReadOnlyList<string> Disasters = ["total", "proxies", "cut-off", "mistaken"];
@@ -158,6 +163,7 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
         foreach (WideLink link in primary.Links)
         {
             link.OneWay = backup.Links[0].OneWay;
+            link.BytesPerSecond = 0;
             link.Open();
         }
         for (int s = 0; s < primary.Shards; s++)
@@ -218,6 +224,19 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
                 break;
             case "links-slow":
                 foreach (WideLink some in primary.Links) { some.OneWay = TimeSpan.FromMilliseconds(_random.Next(0, 80)); }
+                break;
+            case FarBehind:
+                foreach (WideLink some in primary.Links) { some.Close(); }
+                var load = new FarLoad(_random.Next());
+                for (int s = 0; s < primary.Shards; s++) { await load.WriteAsync(primary, s, FarCommands); }
+                // What comes now comes so slowly that the disaster is in between.
+                foreach (WideLink some in primary.Links)
+                {
+                    some.BytesPerSecond = FarBytesPerSecond;
+                    some.Open();
+                }
+                await Eventually.AsyncTrue("windows are sent in place of the log", EndLimit,
+                    async () => await primary.InfoAsync(source, "backup_spared_bytes") is not (null or "0"));
                 break;
             case "primary-sql":
                 primary.Postgres!.KillHard();

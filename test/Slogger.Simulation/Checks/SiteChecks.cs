@@ -57,6 +57,9 @@ internal sealed class SiteChecks(BackupSite site)
             if (s.Log.DurableCut < watermark)
                 throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its "
                     + $"log {s.Log.DurableIndex}");
+            if (watermark > s.At && s.Log.Exactly(watermark.Version) is null)
+                throw new SimException($"I7: the watermark is {watermark}, and stream {s.Number} cannot be brought there, its windows are "
+                    + $"{s.Log.Windows}");
         }
 
         if (watermark > _told) _told = watermark;
@@ -113,6 +116,16 @@ internal sealed class SiteChecks(BackupSite site)
         if (piece.To > log.DurableIndex)
             throw new SimException($"I4: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, the primary has "
                 + $"{log.DurableIndex} durable");
+        // Of a window only the state behind it is the same.
+        if (piece.Window is { } window)
+        {
+            WorldPoint cut = new(site.Primary.Sql.Line, site.Primary.Sql.Cut.Versions[0]);
+            if (window.To.Point > cut)
+                throw new SimException($"I4: stream {stream.Number} takes the window from {window.From} to {window.To}, the recorded cut "
+                    + $"is {cut}");
+            return;
+        }
+
         // What a world-line has made void since is so here, too, when that arrives.
         if (payload is null || piece.To.WorldLine != log.Last.WorldLine) return;
         bool isSame = payload.Commands.SequenceEqual(log.Bytes.Skip((int)piece.From.Offset).Take(payload.Commands.Length))

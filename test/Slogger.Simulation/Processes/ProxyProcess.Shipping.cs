@@ -14,6 +14,7 @@ internal sealed partial class ProxyProcess : IShippedLog
 
     private readonly Queue<Action> _shipInbox = new();
     private readonly List<ShipperEffect> _shipping = [];
+    private readonly Dictionary<ShipWindow, (Command[] Commands, Boundary End)> _windows = [];
     private Shipper? _shipper;
     private StreamHistory _shipped;
     private long _incarnation;
@@ -93,7 +94,8 @@ internal sealed partial class ProxyProcess : IShippedLog
                 new(Shard), _self = new(_site, Epoch, ++_incarnation), _shipped, log.Branches, _host.TrimmedBefore,
                     log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
                 _settings.Ship);
-            (_writesHeld, _flow) = (false, new(Cluster.Backup!.ShipperOptions));
+            _windows.Clear();
+            (_writesHeld, _flow) = (false, new(Cluster.Backup!.CopyOptions));
             SiteGate.Begin(_self.Site);
             _shipper.Connected(Cluster.NowUs, _shipping);
         }
@@ -108,6 +110,7 @@ internal sealed partial class ProxyProcess : IShippedLog
             _shipper.CutRecorded(machine.Committed);
         }
 
+        if (_shipper.WindowWanted is var (from, below)) MakeWindow(from, below, isOwner);
         _shipper.Tick(Cluster.NowUs, this, _shipping);
         foreach (ShipperEffect effect in _shipping.ToArray()) Perform(effect);
         _shipping.Clear();
@@ -171,7 +174,40 @@ internal sealed partial class ProxyProcess : IShippedLog
         }
     }
 
-    private Payload PayloadOf(ShipRequest.Piece piece) => new(
+    // What was overwritten comes last, and changes nothing any more: so who takes a part of it for the log lacks something.
+    private void MakeWindow(LogIndex start, VersionNumber below, bool isOwner)
+    {
+        ShardLog log = _host.Log;
+        List<Boundary> ends = isOwner ? log.Entries(start, new(start.WorldLine, log.End, below)) : [];
+        Boundary[] behind = [.. ends.Where(e => e.Offset > start.Offset && e.Offset <= start.Offset + Cluster.Backup!.WindowCommandsMax)];
+        if (log.Exactly(start.Closed)?.Offset != start.Offset || behind.Length == 0)
+        {
+            _shipper!.NotMade(start, behind.Length > 0 ? behind[0].Offset : start.Offset + 1);
+            return;
+        }
+
+        // Runs of empty versions behind it come as what they are.
+        Boundary last = behind.First(e => e.Offset == behind[^1].Offset);
+        List<Command> all = log.Bytes.GetRange((int)start.Offset, (int)(last.Offset - start.Offset));
+        ILookup<bool, Command> parts = Enumerable.Range(0, all.Count)
+            .ToLookup(i => all[i].Key >= 0 && !all.Skip(i + 1).Any(later => later.Key == all[i].Key), i => all[i]);
+        Command[] left = [.. parts[true]];
+        if (left.Length == all.Count)
+        {
+            _shipper!.NotMade(start, last.Offset);
+            return;
+        }
+
+        ShipWindow window = new(start, start with { Offset = last.Offset, Closed = last.Version }, left.Length);
+        _windows[window] = ([.. left, .. parts[false].Select(c => c with { IsSpared = true })], last);
+        _shipper!.Made(window);
+        Cluster.Count("window made");
+    }
+
+    private Payload PayloadOf(ShipRequest.Piece piece) => piece.Window is { } window
+        ? new(_windows[window].Commands[(int)(piece.From.Offset - window.From.Offset)..(int)(piece.To.Offset - window.From.Offset)],
+            piece.To == window.To ? [_windows[window].End] : [])
+        : new(
         [.. _host.Log.Bytes.Skip((int)piece.From.Offset).Take((int)(piece.To.Offset - piece.From.Offset))],
             [.. _host.Log.Entries(piece.From, piece.To)]);
 

@@ -9,7 +9,7 @@ namespace Slogger.Simulation.Processes;
 
 internal sealed class ShardLog
 {
-    private enum Kind { Bytes, Boundary, WorldLine, Gap, Begin, Seeded, Cut }
+    private enum Kind { Bytes, Boundary, WorldLine, Gap, Begin, Seeded, Cut, Window }
 
     // From: the first version that ends at the boundary; that of the boundary itself, unless it is of a run of empty versions.
     private readonly record struct Record(Kind Kind, Command Command, Boundary Boundary, VersionNumber From, int Number);
@@ -23,6 +23,7 @@ internal sealed class ShardLog
     private readonly bool _forgetsAtGap;
     private int _durable;
     private long _fence;
+    private int _window;             // the record with which the last window begins
     private long _kept;              // offsets below: only the checkpoint that follows is left of them
     private long _gapEnd;            // behind the last gap
     private Boundary _durableLast;
@@ -63,6 +64,9 @@ internal sealed class ShardLog
     public WorldPoint NotedCut { get; private set; }
 
     public WorldPoint DurableCut { get; private set; }
+
+    /// <summary>What it knows of windows.</summary>
+    public LogWindows Windows { get; private set; }
 
     /// <summary>Where a seeded log begins.</summary>
     public long BaseOffset => _base.Count;
@@ -137,11 +141,17 @@ internal sealed class ShardLog
     {
         if (epoch < _fence) return false;
         _fence = epoch;
+        // What there is of a window is no part of anything.
+        if (Windows.IsOpen) _records.RemoveRange(_window, _records.Count - _window);
+        if (Windows.IsOpen) Fold();
         Sync(_records.Count);
         return true;
     }
 
     public void AppendBytes(in Command command) => Add(new(Kind.Bytes, command, default, default, 0));
+
+    /// <summary>What follows, up to the next boundary, is a window.</summary>
+    public void BeginWindow() => Add(new(Kind.Window, default, default, default, 0));
 
     public void AppendBoundary(in Boundary boundary)
     {
@@ -259,6 +269,7 @@ internal sealed class ShardLog
 
     private void Add(in Record record)
     {
+        if (record.Kind == Kind.Window) _window = _records.Count;
         _records.Add(record);
         Apply(record);
     }
@@ -272,6 +283,7 @@ internal sealed class ShardLog
         _durableLast = _closings[0].Boundary;
         DurableIndex = EndIndex;
         NotedCut = DurableCut = default;
+        Windows = default;
         if (_base.Count == 0 && Floor == default) History = new("begun", 0);
         _durable = 0;
         _kept = _gapEnd = 0;
@@ -296,12 +308,20 @@ internal sealed class ShardLog
                 return;
             case Kind.Cut:
                 NotedCut = r.Boundary.Point;
+                Windows = Windows.Noted(NotedCut);
                 return;
+            case Kind.Window:
+                Windows = Windows.Began(NotedCut);
+                return;
+            case Kind.Boundary when Windows.IsOpen:
+                Windows = Windows.Ended(r.Boundary.Point, r.Boundary.Offset);
+                break;
             case Kind.Seeded:
                 _closings.Clear();
                 Bytes.Clear();
                 Bytes.AddRange(_base);
                 _kept = r.Number;
+                Windows = default;
                 break;
             case Kind.Begin:
                 History = new($"begun {r.Number}", r.Boundary.Offset);
@@ -310,9 +330,11 @@ internal sealed class ShardLog
                 Bytes.Clear();
                 for (int i = 0; i < r.Boundary.Offset; i++) Bytes.Add(default);
                 (HistoryId, _kept, _gapEnd) = (r.Number, 0, 0);
+                Windows = default;
                 break;
             case Kind.WorldLine:
                 VersionNumber branch = r.Boundary.Version;
+                Windows = Windows.BackTo(r.Boundary.Point, r.Boundary.Offset);
                 bool isAgain = Last.WorldLine == r.Boundary.WorldLine;
                 // A rollback in place came to nothing when the log had been filled already: what was durable in this world-line is void,
                 // and no index tells.

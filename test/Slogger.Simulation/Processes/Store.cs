@@ -74,8 +74,11 @@ internal sealed record KeyWrite(int Key, Op? Value);
 /// <summary>An operation, a marker, or a write of a move.</summary>
 internal readonly record struct Command(Op? Op, Marker? Marker, KeyWrite? Write = null)
 {
+    /// <summary>A window has come without it, since it changes nothing there: only the checks know of it.</summary>
+    public bool IsSpared { get; init; }
+
     /// <summary>The key that it writes; -1 if none.</summary>
-    public int Key => Op?.Key ?? Write?.Key ?? -1;
+    public int Key => IsSpared ? -1 : Op?.Key ?? Write?.Key ?? -1;
 
     /// <summary>What it makes of the key.</summary>
     public Op? Value => Op ?? Write?.Value;

@@ -377,6 +377,12 @@ internal sealed class BackupProcess : SiteProcess
             return;
         }
 
+        if (piece.Window is { } window && window.From == piece.From)
+        {
+            log.BeginWindow();
+            Site.Count("window");
+        }
+
         int taken = 0;
         foreach (Boundary entry in payload!.Entries)
         {

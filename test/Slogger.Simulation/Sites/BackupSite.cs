@@ -32,6 +32,8 @@ internal enum Disaster
 internal sealed class BackupSite
 {
     private const int CalmMax = 6;
+    private const int WindowsAboveMax = 3;
+    private const int WindowCommandsMost = 31;
     private const int FinishRoundsMax = 6000;
     private const int HandOverRoundsMax = 3000;
 
@@ -39,6 +41,7 @@ internal sealed class BackupSite
     private readonly int _calm;
     private readonly long _disasterAt;
     private readonly Disaster _disaster;
+    private readonly Rest[] _rests;   // by stream
     private int _names;
     private int _historyIds = 1_000_000;
     private bool _isWanted;          // a failover was ordered
@@ -54,6 +57,11 @@ internal sealed class BackupSite
         SimSettings settings = primary.Settings;
         Random = new(settings.Seed ^ 0x2545F491 ^ (int)epoch.Number);
         Streams = [.. primary.Hosts.Select(h => new StreamHost(h.Number, primary.Keys.Count))];
+        // Of its own: a case without windows is the same, whatever those need.
+        Random windows = new(settings.Seed ^ 0x3C6EF372 ^ (int)epoch.Number);
+        _rests = new Rest[Streams.Length];
+        for (int s = 0; settings.Windows && s < Streams.Length; s++) _rests[s] = Rest.Draw(windows);
+        WindowCommandsMax = windows.Next(3, WindowCommandsMost);
         SiteState state = SiteState.BackupOf(Streams.Length, epoch);
         if (isFresh) state = state with { Streams = [.. state.Streams.Select(s => s with { Phase = StreamPhase.Follows })] };
         else
@@ -62,17 +70,19 @@ internal sealed class BackupSite
         Wires = new(this);
         Checks = new(this);
         _slots = Random.Next(1, Streams.Length + 1);
-        _calm = 1 << Random.Next(CalmMax);
+        _calm = 1 << (Random.Next(CalmMax) + (settings.Windows ? 2 : 0));
         Disaster drawn = Random.Next(7) switch { 0 or 1 => Disaster.Total, 2 => Disaster.CutOff, 3 => Disaster.Mistaken, 4 or 5 =>
             Disaster.Planned, _ => Disaster.None };
         _disaster = settings.Faults ? settings.Disaster ?? drawn : Disaster.None;
         _disasterAt = primary.Tick + Random.Next(settings.Steps / 3, settings.Steps);
         ShipperOptions = new()
         {
-            PieceBytesMax = Random.Next(2, 9), PiecesMax = Random.Next(2, 8), WindowBytes = 24, ResendUs = 5 * Cluster.IntervalUs,
+            PieceBytesMax = settings.Windows ? windows.Next(3, 9) : Random.Next(2, 9),
+                PiecesMax = settings.Windows ? windows.Next(1, 6) : Random.Next(2, 8), WindowBytes = 24, ResendUs = 5 * Cluster.IntervalUs,
                 HeartbeatUs = 2 * Cluster.IntervalUs,
             BudgetBytes = Random.Next(8) == 0 ? Random.Next(30, 90) : 1 << 20, AtBudget = Random.Next(2) == 0 ? BudgetChoice.Stall
                 : BudgetChoice.Detach,
+            WindowsAboveBytes = settings.Windows ? windows.Next(WindowsAboveMax) : long.MaxValue,
         };
         LeaseTermUs = Random.Next(3) == 0 ? Random.Next(4, 12) * Cluster.IntervalUs : 0;
         StartMissing();
@@ -89,6 +99,12 @@ internal sealed class BackupSite
     public SiteChecks Checks { get; }
 
     public ShipperOptions ShipperOptions { get; }
+
+    /// <summary>How copies of a store are sent. A long case has a large one, and it has to arrive before the case ends.</summary>
+    public ShipperOptions CopyOptions => Primary.Settings.Windows ? ShipperOptions with { PieceBytesMax = 20 } : ShipperOptions;
+
+    /// <summary>A window stands for no more commands than this.</summary>
+    public int WindowCommandsMax { get; }
 
     public StreamHost[] Streams { get; }
 
@@ -143,13 +159,28 @@ internal sealed class BackupSite
     public void Refuse(ShipRequest request, ProxyProcess from) => Wires.PostWide(request.Stream.Number, () => from.HearReply(
         new(ShipReplyKind.NotLeader, request.Stream, 0, default, default, default, default, 0, new(Sql.State.Epoch, 0, 0))));
 
+    // Where windows are sent a stream's shipper rests for a while now and then, so that the backup falls far behind.
+    private readonly record struct Rest(int Steps, int AwakeSteps, int At)
+    {
+        private const int StepsMax = 500;
+
+        public static Rest Draw(Random random) => new(random.Next(20, StepsMax), random.Next(20, StepsMax), random.Next(StepsMax));
+
+        public bool Is(long tick) => Steps > 0 && (tick + At) % (Steps + AwakeSteps) < Steps;
+    }
+
     // ---- A turn ----
 
     /// <summary>A little of what there is to do.</summary>
     public void Turn()
     {
         Wires.Deliver();
-        for (int n = Primary.IsLost ? 0 : 2; n > 0; n--) Primary.Hosts[Random.Next(Primary.Hosts.Length)].Newest?.Ship();
+        for (int n = Primary.IsLost ? 0 : 2; n > 0; n--)
+        {
+            ShardHost of = Primary.Hosts[Random.Next(Primary.Hosts.Length)];
+            if (!_rests[of.Number].Is(Primary.Tick)) of.Newest?.Ship();
+        }
+
         if (!Primary.IsLost && Dice(4) && Primary.Hosts[Random.Next(Primary.Hosts.Length)] is { Proxies.Count: > 1 } host)
             host.Proxies[Random.Next(host.Proxies.Count)].Ship();
         if (IsOver)

@@ -87,6 +87,7 @@ internal sealed class StreamHost(int number, int keys)
     public StreamOnDisk Found => LogGeneration == 0 ? new() { Copy = new(Seed, SeedDurable) } : new()
     {
         Life = LogGeneration, History = Log.History, Log = Log.EndIndex, Held = Log.DurableCut, Base = Log.BaseOffset, Floor = Log.Floor,
+        Windows = Log.Windows, TakesWindows = true,
     };
 
     /// <summary>Of the seed only what is durable counts for who begins anew.</summary>

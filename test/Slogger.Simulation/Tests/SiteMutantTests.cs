@@ -34,6 +34,16 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.SeedCountsAtOnce, "I7", 500)]
     public void Receiver_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
+    // The backup is far behind, and gets windows in place of the log. What needs two streams with windows at a time, or replies that are
+    // late to the point, has tests of its own in Slogger.Core.Tests (WindowTests).
+    [Theory]
+    [InlineData((int)ShipMutation.WindowsBeyondCut, "I4|I5|I7", 500)]
+    [InlineData((int)ShipMutation.CutInsideWindow, "I7", 3000)]
+    [InlineData((int)ShipMutation.WindowsNotTold, "I4|I7", 3000)]
+    [InlineData((int)ShipMutation.WindowTakenInParts, "I1|I7", 3000)]
+    public void Windows_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(mutation, by, seeds, settings: ClusterTests.WithWindows);
+
     [Theory]
     [InlineData((int)ShipMutation.WatermarkBeforeAll, "I4|I7", 100)]
     [InlineData((int)ShipMutation.WatermarkByVersion, "I4", 200)]
@@ -71,7 +81,7 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.DeposedHandsOver, "I6", 2000)]
     public void TakeOver_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
-    private static void AssertCaught(int mutation, string by, int seeds, bool checksProgress = false) =>
+    private static void AssertCaught(int mutation, string by, int seeds, bool checksProgress = false, SimSettings? settings = null) =>
         MutantTests.AssertCaught(((ShipMutation)mutation).ToString(), by, seeds,
-            new() { Seed = 0, Backup = true, Ship = (ShipMutation)mutation }, checksProgress);
+            (settings ?? new() { Seed = 0, Backup = true }) with { Ship = (ShipMutation)mutation }, checksProgress);
 }

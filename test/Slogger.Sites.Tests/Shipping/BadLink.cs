@@ -12,7 +12,7 @@ namespace Slogger.Sites.Tests.Shipping;
 internal sealed class BadWay(int seed, Func<StreamReceiver?> receiver, bool isGood = false) : IShipConnector
 {
     private readonly Random _dice = new(seed);
-    private int _open, _sent;
+    private int _open, _sent, _pieces;
 
     /// <summary>How many links are open.</summary>
     public int Open => Volatile.Read(ref _open);
@@ -21,6 +21,9 @@ internal sealed class BadWay(int seed, Func<StreamReceiver?> receiver, bool isGo
     public int Sent => Volatile.Read(ref _sent);
 
     public bool IsGood { get; set; } = isGood;
+
+    /// <summary>After so many messages with bytes none arrives any more.</summary>
+    public int PiecesMax { get; init; } = int.MaxValue;
 
     public string Target => "the other site";
 
@@ -51,6 +54,8 @@ internal sealed class BadWay(int seed, Func<StreamReceiver?> receiver, bool isGo
         public ValueTask<bool> SendAsync(ShipMessage message, bool isLast)
         {
             Interlocked.Increment(ref _way._sent);
+            if (!message.Bytes.IsEmpty) { _way._pieces++; }
+            if (_way._pieces > _way.PiecesMax) { return ValueTask.FromResult(true); }
             // Its bytes are the shipper's.
             ShipMessage own = message with { Bytes = new(message.Bytes.ToArray()), Ends = [.. message.Ends] };
             Assert.True(own.Flaw is null, $"{own.Flaw}: {own.Request}, {own.Bytes.Length} bytes, {string.Join(", ", own.Ends)}");

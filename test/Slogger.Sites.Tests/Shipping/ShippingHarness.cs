@@ -32,6 +32,8 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
 
     private protected Owner Backup { get; } = new();
 
+    private protected ShipperOptions Options { get; init; } = new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 };
+
     private protected IMetadataStore Metadata { get; private set; } = null!;
 
     private protected VersionLog PrimaryLog { get; private set; } = null!;
@@ -118,7 +120,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         Assert.Equal(StreamPhase.Counts, (await Metadata.SiteAsync("c")).Streams[0].Phase);
     }
 
-    private void OpenPrimary()
+    private protected void OpenPrimary()
     {
         _processes++;
         PrimaryLog = VersionLog.Open(
@@ -126,7 +128,16 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
                 BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
     }
 
-    private void OpenBackup()
+    /// <summary>Makes the primary's oldest file one that cannot be read: but for its beginning it is other bytes.</summary>
+    private protected void Damage()
+    {
+        string file = Directory.GetFiles(Path.Combine(_directory, "primary"), "*.slog").Order(StringComparer.Ordinal).First();
+        using FileStream stream = new(file, FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
+        stream.Position = 8192;
+        stream.Write(new byte[100_000].Select((_, i) => (byte)i).ToArray());
+    }
+
+    private protected void OpenBackup()
     {
         BackupLog = VersionLog.Open(
             new() { Directory = Path.Combine(_directory, "backup", "log"), Shard = new(0), SegmentBytes = 256 << 10, BlockBytes = 4096,
@@ -145,8 +156,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
 
     private protected ShardShipper NewShipper(IShipConnector way, long? epoch = null)
     {
-        ShipperOptions options = new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 };
-        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), options, way, Shard,
+        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), Options, way, Shard,
             NullLogger.Instance);
     }
 
@@ -235,7 +245,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         DateTime end = DateTime.UtcNow + Limit;
         while (!condition())
         {
-            Assert.Null(Backup.Failure);
+            Assert.True(Backup.Failure is null, Backup.Failure);
             Assert.True(Shard.Failure is null, Shard.Failure);
             Assert.True(DateTime.UtcNow < end,
                 $"it does not come to that: primary {PrimaryLog.End}, backup {BackupLog.End}, held {BackupLog.HeldCut}, cut "
