@@ -6,6 +6,7 @@
 // one such hole is enough to know.
 //
 // Whoever folds what a log holds, in its order, knows the same: the receiver as it goes, and the log when it is opened.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Replication;
@@ -53,6 +54,11 @@ public readonly record struct LogWindows
 
     /// <summary>Whether a recorded cut lies in the stretch, or where it is not known yet.</summary>
     public bool Hides(WorldPoint cut) => HasStretch && cut > Base && (From == default || cut < From);
+
+    /// <summary>As <see cref="End"/> and <see cref="EndOffset"/>, of those windows that whoever sees the log up to a version sees.</summary>
+    /// <param name="seen">The version: one at or below <see cref="Base"/>, or none that the stretch hides.</param>
+    public (WorldPoint End, long Offset) LastIn(VersionNumber seen) =>
+        HasStretch && seen <= Base.Version ? (EndBefore, EndOffsetBefore) : (End, EndOffset);
 
     /// <summary>A window begins.</summary>
     /// <param name="held">The recorded cut that was noted last.</param>

@@ -18,6 +18,9 @@ internal enum ShipMutation
     /// <summary>Shipper: where the receiver has the log as it is, counts as a place in a window that was made of it.</summary>
     PlaceInLogIsInWindow,
 
+    /// <summary>Shipper: a piece of the log as it is goes beyond where a window begins.</summary>
+    LogRunsIntoWindow,
+
     /// <summary>Receiver: a cut inside of a window counts as held.</summary>
     CutInsideWindow,
 

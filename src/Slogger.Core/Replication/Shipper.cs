@@ -503,11 +503,25 @@ public sealed class Shipper
         return offset >= window.From.Offset + window.Bytes ? window.To : _sent with { Offset = offset };
     }
 
+    // A piece of the log as it is ends where a window begins: a place behind that is one of the window. Also after going back below
+    // windows that are still to be sent.
+    private int BytesBeforeWindows()
+    {
+        long until = _sent.Offset < _logTo ? _logTo : long.MaxValue;
+        foreach (ShipWindow w in _windows)
+        {
+            if (w.From.Line == _sent.Line && w.From.Offset > _sent.Offset && _mutation != ShipMutation.LogRunsIntoWindow)
+                until = Math.Min(until, w.From.Offset);
+        }
+
+        return (int)Math.Min(_options.PieceBytesMax, until - _sent.Offset);
+    }
+
     /// <summary>The end of the piece that follows what was sent; that itself if there is none, null if the log has been trimmed.</summary>
     private LogIndex? EndOfNext(IShippedLog log)
     {
+        int bytesMax = BytesBeforeWindows();
         // What is durable here the receiver takes in at once; together with what is not it would wait for that.
-        int bytesMax = _sent.Offset < _logTo ? (int)Math.Min(_options.PieceBytesMax, _logTo - _sent.Offset) : _options.PieceBytesMax;
         if (_sent.Line == _end.Line) return _sent < _end
             ? log.EndOfPiece(_sent, _sent < _durable ? _durable : _end, bytesMax) : _sent;
         // Nothing that a later line has made void is sent any more; what it keeps of this one is, and then its beginning.
@@ -515,7 +529,7 @@ public sealed class Shipper
         if (_sent.Offset <= branch.Offset && _sent.Closed < branch.Version)
         {
             LogIndex limit = _sent with { Offset = branch.Offset, Closed = branch.Version };
-            if (log.EndOfPiece(_sent, limit, _options.PieceBytesMax) is not { } kept) return null;
+            if (log.EndOfPiece(_sent, limit, bytesMax) is not { } kept) return null;
             if (kept != _sent) return kept;
         }
 

@@ -71,7 +71,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     {
         try
         {
-            _window.Find();
+            _window.Find(Committed().Version);
         }
         catch (Exception e) when (e is LogException or IOException)
         {
@@ -164,12 +164,12 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     {
         RequireKnown(version);
         PastPoint? found = InDetail(version);
-        if (found is { } point && point.End.Offset >= log.Windows.EndOffset)
+        if (found is { } point && point.End.Offset >= WindowsEnd)
         {
             Renew(point.Base.Offset);
             return point.End;
         }
-        VersionNumber detail = _window.Find()?.Detail ?? version;
+        VersionNumber detail = _window.Find(Committed().Version)?.Detail ?? version;
         string before = found is null ? "" : "; before, this site was far behind another";
         throw NotKept((found ?? Reduced(version)) is null ? $"version {version} is not kept: {WhatIsKept(version)}"
             : $"version {version} is kept as a state only, and not each command since: these are kept from version {detail}, of "
@@ -187,7 +187,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public Boundary Beginning()
     {
         if (log.IsEmpty || checkpoints.Oldest(log) is not { } oldest) { throw NotKept("nothing is kept yet"); }
-        long windows = log.Windows.EndOffset;
+        long windows = WindowsEnd;
         Boundary first = _window.FirstAtOrAbove(Math.Max(Math.Max(oldest.Offset, windows), log.ContiguousFrom(0)))
             ?? throw NotKept("nothing is kept yet");
         StreamOrigin origin = log.Origin;
@@ -199,6 +199,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         foreach (Boundary known in log.BoundariesFrom(KnownFrom)) { return known; }
         throw NotKept("nothing is kept yet since it is known which shard has had a key");
     }
+
+    // Below that a store that follows may have been sent no more than states.
+    private long WindowsEnd => log.Windows.LastIn(Committed().Version).Offset;
 
     private VersionNumber KnownFrom => Owners.Table?.KnownFrom ?? VersionNumber.Zero;
 
@@ -252,7 +255,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     // Below what is kept in detail: the last window at or below the version.
     private PastPoint? Reduced(VersionNumber version)
     {
-        if (_window.Find() is not { } reach) { return null; }
+        if (_window.Find(Committed().Version) is not { } reach) { return null; }
         IReadOnlyList<Tile> tiles = checkpoints.Tiles(log);
         if (PastTiles.ReducedAt(reach, [.. tiles.Select(PastWindow.SpanOf)], version) is not { } at) { return null; }
         IReadOnlyList<ReducedFileWindow> windows = WindowsOf(tiles[at].Base, tiles[at].Reduced!);
@@ -284,7 +287,7 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     private static PastException NotKept(string why) => new(why, PastProblem.NotKept);
 
-    private string WhatIsKept(VersionNumber version) => _window.Find() switch
+    private string WhatIsKept(VersionNumber version) => _window.Find(Committed().Version) switch
     {
         null => "nothing is kept yet",
         { } reach when reach.From <= version => "writes that no log has lie between it and the last version before that is kept",

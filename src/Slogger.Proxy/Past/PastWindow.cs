@@ -23,15 +23,16 @@ internal sealed class PastWindow(VersionLog log, CheckpointStore checkpoints)
     public PastReach? Last => _last?.Item1;
 
     /// <summary>How far back it goes; null: nothing is kept yet. Reads the log if something has been deleted since.</summary>
+    /// <param name="seen">The newest version that can be read.</param>
     /// <exception cref="LogException">The log cannot be read there.</exception>
-    public PastReach? Find()
+    public PastReach? Find(VersionNumber seen)
     {
         PastReach? reach = null;
         if (Detail() is { } detail)
         {
             PastReach found = PastTiles.Reach(detail, [.. checkpoints.Tiles(log).Select(SpanOf)], log.StartOffset, log.Origin.Offset);
             // Of the windows that were shipped the ends can be read.
-            reach = found with { Detail = VersionNumber.Max(detail, log.Windows.End.Version) };
+            reach = found with { Detail = VersionNumber.Max(detail, log.Windows.LastIn(seen).End.Version) };
         }
         _last = reach is { } known ? new(known) : null;
         return reach;

@@ -345,7 +345,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         if (_making is not null || _machine.WindowWanted is not var (from, below)) { return; }
         WindowMaker maker = _maker ??= new(_log, _windowBytes, e => _report.Warn(
             $"shard {_stream}: a part of the log could not be reduced for {Receiver}, and is sent as it is: {e.Message}"));
-        Task<(MadeWindow? Made, long Until)> making = Task.Run(() => maker.Make(from, below));
+        Task<(MadeWindow? Made, long Until)> making = Task.Run(() => maker.Make(from, below, _stop.Token));
         _making = (from, making);
         _ = making.ContinueWith(_ => Wake(), CancellationToken.None, TaskContinuationOptions.None, TaskScheduler.Default);
     }

@@ -41,14 +41,16 @@ internal sealed class WindowMaker(VersionLog log, long leftBytesMax, Action<Exce
     /// <summary>Makes the next one.</summary>
     /// <param name="start">Where it begins.</param>
     /// <param name="below">The last version that it may end with.</param>
+    /// <param name="stop">Gives it up: there is none.</param>
     /// <returns>The window; or null, and up to which offset the log has to be sent as it is.</returns>
-    public (MadeWindow? Made, long Until) Make(LogIndex start, VersionNumber below)
+    public (MadeWindow? Made, long Until) Make(LogIndex start, VersionNumber below, CancellationToken stop)
     {
         try
         {
-            return TryMake(start, below);
+            return TryMake(start, below, stop);
         }
-        catch (Exception e) when (e is LogHistoryChangedException or FileNotFoundException or RedisException or ArgumentOutOfRangeException)
+        catch (Exception e) when (e is LogHistoryChangedException or FileNotFoundException or RedisException or ArgumentOutOfRangeException
+            or OperationCanceledException)
         {
             // A world-line has begun, or it was trimmed; or there is what no one can reduce. Whoever reads it as it is sees.
             return (null, start.Offset + BytesMax);
@@ -63,23 +65,34 @@ internal sealed class WindowMaker(VersionLog log, long leftBytesMax, Action<Exce
         }
     }
 
-    private (MadeWindow? Made, long Until) TryMake(LogIndex start, VersionNumber below)
+    // Windows of all shards end, if they can, with the last version before a multiple of a large power of two: so there are versions that all
+    // of them end with.
+    private (MadeWindow? Made, long Until) TryMake(LogIndex start, VersionNumber below, CancellationToken stop)
     {
         Boundary? begin = log.BoundaryAtOrBelow(start.Closed);
         Boundary? end = null;
+        (Boundary End, long Power)? chosen = null;
         foreach (Boundary next in log.BoundariesFrom(start.Closed.Next))
         {
             if (next.Version > below || next.WorldLine != start.WorldLine) { break; }
             // Empty versions are sent as what they are.
             if (next.Offset <= (end?.Offset ?? start.Offset)) { continue; }
             if (begin?.Offset != start.Offset) { return (null, next.Offset); }
-            if (next.Offset - start.Offset > BytesMax) { return end is { } last ? Reduce(start, begin.Value, last) : (null, next.Offset); }
+            if (end is { } before && before.Offset - start.Offset >= BytesMax / 2)
+            {
+                long power = long.Log2(before.Version.Number ^ next.Version.Number);
+                if (chosen is null || power >= chosen.Value.Power) { chosen = (before, power); }
+            }
+            if (next.Offset - start.Offset > BytesMax)
+            {
+                return (chosen?.End ?? end) is { } last ? Reduce(start, begin.Value, last, stop) : (null, next.Offset);
+            }
             end = next;
         }
-        return end is { } newest ? Reduce(start, begin!.Value, newest) : (null, start.Offset + BytesMin);
+        return end is { } newest ? Reduce(start, begin!.Value, newest, stop) : (null, start.Offset + BytesMin);
     }
 
-    private (MadeWindow? Made, long Until) Reduce(LogIndex start, in Boundary begin, in Boundary end)
+    private (MadeWindow? Made, long Until) Reduce(LogIndex start, in Boundary begin, in Boundary end, CancellationToken stop)
     {
         int length = (int)(end.Offset - start.Offset);
         if (length < BytesMin) { return (null, end.Offset); }
@@ -88,6 +101,7 @@ internal sealed class WindowMaker(VersionLog log, long leftBytesMax, Action<Exce
         {
             for (int at = 0, count; at < length; at += count)
             {
+                stop.ThrowIfCancellationRequested();
                 count = reader.Read(_bytes.AsSpan(at, length - at));
                 if (count == 0) { throw new LogHistoryChangedException($"Offset {start.Offset + at} is not in the log any more."); }
             }

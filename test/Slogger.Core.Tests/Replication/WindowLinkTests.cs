@@ -27,6 +27,7 @@ public class WindowLinkTests
     // Rules without which it does not.
     [Theory]
     [InlineData((int)ShipMutation.PlaceInLogIsInWindow)]
+    [InlineData((int)ShipMutation.LogRunsIntoWindow)]
     [InlineData((int)ShipMutation.PartOfWindowStays)]
     [InlineData((int)ShipMutation.CutInsideWindow)]
     public void AnyLink_RuleIsOff_IsSeen(int mutation) =>
@@ -248,6 +249,7 @@ public class WindowLinkTests
 
         private void Hear(ShipRequest request)
         {
+            if (request is ShipRequest.Piece { DataBytes: < 0 } piece) Broken ??= $"{piece} brings {piece.DataBytes} bytes";
             List<ReceiverEffect> effects = [];
             Receiver.Received(request, effects);
             Perform(effects);

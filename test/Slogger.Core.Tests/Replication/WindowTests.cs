@@ -78,6 +78,15 @@ public class WindowTests
         Assert.Equal("1:1@10 1:3@30: 20", Pieces()[0]);
     }
 
+    // Behind that a place in the log would be taken for one in the window.
+    [Fact]
+    public void Shipper_GoesBackBelowAWindow_TheLogEndsWhereThatBegins()
+    {
+        Shipper shipper = BackBelowWindow();
+        shipper.Tick(1000, _log, _sent);
+        Assert.Equal(["1:1@18 1:3@30: 12", "1:3@30 1:9@90: 5", "1:9@90 1:11@110: 20"], Pieces());
+    }
+
     // The log has other bytes there.
     [Fact]
     public void Shipper_HearsLateOfAPartOfAWindow_DoesNotGoOnThere()
@@ -190,6 +199,21 @@ public class WindowTests
         Shipper shipper = Greeted("1:30@300", "1:30", takes: true, mutation);
         shipper.Tick(1, _log, _sent);
         Pieces();
+        return shipper;
+    }
+
+    // Between pieces of the log as it is.
+    private Shipper BackBelowWindow(ShipMutation mutation = ShipMutation.None)
+    {
+        Shipper shipper = FarBehind(mutation);
+        shipper.NotMade(Index("1:1@10"), 30);
+        shipper.Tick(2, _log, _sent);
+        shipper.Made(new(Index("1:3@30"), Index("1:9@90"), 5));
+        shipper.Tick(3, _log, _sent);
+        shipper.NotMade(Index("1:9@90"), 110);
+        shipper.Tick(4, _log, _sent);
+        Assert.Equal(["1:1@10 1:3@30: 20", "1:3@30 1:9@90: 5", "1:9@90 1:11@110: 20"], Pieces());
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@18"), 5, _sent);
         return shipper;
     }
 
@@ -344,7 +368,10 @@ public class WindowTests
         receiver = Welcomed(mutation: ShipMutation.PartOfWindowStays);
         TakePart(receiver, "1:1@10", "1:1@30");
         Assert.StartsWith("Keep 1:1@30", Take(receiver, "1:1@30", "1:4@40"), StringComparison.Ordinal);
-        Shipper shipper = FarBehind(ShipMutation.PlaceInLogIsInWindow);
+        Shipper shipper = BackBelowWindow(ShipMutation.LogRunsIntoWindow);
+        shipper.Tick(1000, _log, _sent);
+        Assert.Equal("1:3@38 1:9@90: -3", Pieces()[1]);
+        shipper = FarBehind(ShipMutation.PlaceInLogIsInWindow);
         shipper.Made(Window);
         shipper.Tick(2, _log, _sent);
         shipper.Replied(Reply(ShipReplyKind.Nack, "1:1@50"), 3, _sent);
@@ -359,6 +386,19 @@ public class WindowTests
         Receiver receiver = Welcomed(Fresh with { TakesWindows = takes, Counts = counts });
         Assert.False(LastReply().TakesWindows);
         Assert.Equal("Nack 1:1@10", TakePart(receiver, "1:1@10", "1:1@30"));
+    }
+
+    // Who sees no window sees each command; a log whose windows hide what is seen next, those before them.
+    [Fact]
+    public void LastIn_IsTheLastThatIsSeen()
+    {
+        LogWindows windows = default(LogWindows).Began(Point("1:1")).Ended(Point("1:9"), 90);
+        Assert.Equal((default, 0), windows.LastIn(new(1)));
+        windows = windows.Noted(Point("1:11"));
+        Assert.Equal((Point("1:9"), 90), windows.LastIn(new(11)));
+        windows = windows.Began(Point("1:20")).Ended(Point("1:30"), 300);
+        Assert.Equal((Point("1:9"), 90), windows.LastIn(new(20)));
+        Assert.Equal((Point("1:30"), 300), windows.Noted(Point("1:31")).LastIn(new(31)));
     }
 
     [Fact]

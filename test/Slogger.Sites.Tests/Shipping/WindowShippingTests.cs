@@ -191,6 +191,29 @@ public sealed class WindowShippingTests : ShippingHarness
         Assert.Equal(_states[held.Version.Number], StatesOf(BackupLog)[^1].State);
     }
 
+    // Shards have logs of different lengths. So do these.
+    [Fact]
+    public void Makers_OfSeveralLogs_EndWithVersionsThatAllHave()
+    {
+        Random random = new(5);
+        for (int v = 0; v < 600; v++) { WriteVersion(random); }
+        PrimaryLog.Sync();
+        List<HashSet<long>> ends = [];
+        foreach (long leftBytesMax in (long[])[100_000, 120_000, 150_000])
+        {
+            var maker = new WindowMaker(PrimaryLog, leftBytesMax, e => throw e);
+            ends.Add([]);
+            for (LogIndex at = new(WorldLine.First, PrimaryLog.BoundaryAtOrBelow(new(1))!.Value.Offset, new(1));
+                maker.Make(at, new(600), default).Made is { } made; at = made.Window.To)
+            {
+                ends[^1].Add(made.Window.To.Closed.Number);
+            }
+        }
+        _output.WriteLine(string.Join('\n', ends.Select(e => string.Join(' ', e))));
+        Assert.True(ends.All(e => e.Count >= 4));
+        Assert.True(ends.Aggregate((a, b) => [.. a.Intersect(b)]).Count >= 2);
+    }
+
     // Whoever sends the log as it is finds out by itself whether it can be read.
     [Fact]
     public void Maker_CannotReadTheLog_SaysSoOnce_AndThatItIsToBeSentAsItIs()
@@ -201,11 +224,11 @@ public sealed class WindowShippingTests : ShippingHarness
         LogIndex start = new(WorldLine.First, PrimaryLog.BoundaryAtOrBelow(new(1))!.Value.Offset, new(1));
         List<Exception> failed = [];
         var maker = new WindowMaker(PrimaryLog, 100_000, failed.Add);
-        Assert.NotNull(maker.Make(start, new(100)).Made);
+        Assert.NotNull(maker.Make(start, new(100), default).Made);
         Damage();
         for (int n = 0; n < 2; n++)
         {
-            (MadeWindow? made, long until) = maker.Make(start, new(100));
+            (MadeWindow? made, long until) = maker.Make(start, new(100), default);
             Assert.Equal((null, start.Offset + 200_000), (made, until));
         }
         Assert.IsType<LogCorruptException>(Assert.Single(failed));
