@@ -149,6 +149,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Owners = new(_options.Shard, () => Moves.Watch, () => Seat.Partitions),
         };
         _reset = new(this, this, _report);
+        ResetJob.Clear(this);
         if (_options.Retention > TimeSpan.Zero)
         {
             _keyIndexes = new(_log, _report, $"shard {_options.Shard}")
