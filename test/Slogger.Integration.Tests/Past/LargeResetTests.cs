@@ -38,7 +38,7 @@ public sealed class LargeResetTests(ITestOutputHelper output)
             version = await VersionNowAsync(client);
             await client.DoAsync("FLUSHALL");
             await client.DoAsync("MSET", "since", "1", "value:3", "1");
-            await client.DoAsync("DPR.COMMITTED");
+            await client.DoAsync("WAITAOF", "1", "0", "0");
         }
         // Killed in the midst of the writes.
         cluster.KillProxy(0);
