@@ -8,7 +8,7 @@ public static class ResetTime
     // A store that is slower than this does not work any more.
     private const long BytesPerSecondMin = 4 << 20;
 
-    private const double BytesPerSecond = 60e6, KeysPerSecond = 150e3;
+    private const double BytesPerSecond = 80e6, KeysPerSecond = 200e3;
     private static readonly TimeSpan s_least = TimeSpan.FromSeconds(40);
 
     /// <summary>How long a step may take that waits for all writes of a shard, or for their commit.</summary>

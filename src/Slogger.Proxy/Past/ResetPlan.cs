@@ -31,7 +31,9 @@ internal sealed class ResetPlan(Func<Spill> spill, long shiftMs) : IDisposable
     /// <exception cref="IOException">The disk does not give back what it took.</exception>
     public void RemoveKnown(HashSet<StoreKey> keys)
     {
-        foreach (StoreKey known in keys.Count > 0 ? _keys.Read() : []) { keys.Remove(known); }
+        if (keys.Count == 0) { return; }
+        HashSet<ulong> hashes = [.. keys.Select(k => k.Hash)];
+        foreach (StoreKey known in _keys.Read(hashes.Contains)) { keys.Remove(known); }
     }
 
     /// <summary>Adds the writes for some keys that are not in it yet.</summary>

@@ -37,9 +37,10 @@ internal sealed class SpilledKeys(Spill pieces, int knownMax = 0) : IDisposable
         _lastCount = 0;
     }
 
-    /// <summary>All of them. None is added meanwhile; one that is added afterwards may be there twice.</summary>
+    /// <summary>Those of some hashes. None is added meanwhile; one that is added afterwards may be there twice.</summary>
+    /// <param name="isWanted">Whether a hash is wanted.</param>
     /// <exception cref="IOException">The disk does not give back what it took.</exception>
-    public IEnumerable<StoreKey> Read()
+    public IEnumerable<StoreKey> Read(Func<ulong, bool> isWanted)
     {
         _known = [];
         foreach (SpilledPiece piece in pieces.Read().Append(new(_last.WrittenSpan.ToArray(), _lastCount)))
@@ -48,7 +49,10 @@ internal sealed class SpilledKeys(Spill pieces, int knownMax = 0) : IDisposable
             {
                 int database = BinaryPrimitives.ReadInt32LittleEndian(piece.Bytes.AsSpan(at));
                 int end = at + HeadBytes + BinaryPrimitives.ReadInt32LittleEndian(piece.Bytes.AsSpan(at + sizeof(int)));
-                yield return new(database, piece.Bytes[(at + HeadBytes)..end]);
+                if (isWanted(StoreKey.HashOf(database, piece.Bytes.AsSpan(at + HeadBytes, end - at - HeadBytes))))
+                {
+                    yield return new(database, piece.Bytes[(at + HeadBytes)..end]);
+                }
                 at = end;
             }
         }

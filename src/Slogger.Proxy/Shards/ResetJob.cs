@@ -35,8 +35,8 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
     private const int HeldMax = 32 << 20;
     private const string Folder = "reset";
 
-    // So many are told apart in memory: some 130 MB.
-    private const int KeysAtOnce = 1_000_000;
+    // So many are told apart in memory: some 65 MB.
+    private const int KeysAtOnce = 500_000;
 
     // Of the disk, for what others write meanwhile.
     private const long RoomLeft = 64 << 20;
@@ -146,6 +146,7 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
             foreach (StoreKey key in store.Past.Touched.For(shard.Seat.Shard, _upTo, last, stop)) { Take(named, key); }
             await AddAsync(named, stop).ConfigureAwait(false);
         }
+        RequireRoom();
         _upTo = last.Version;
     }
 
@@ -221,7 +222,7 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
         ulong parts = (ulong)(named.Count / KeysAtOnce) + 1;
         for (ulong part = 0; part < parts; part++)
         {
-            HashSet<StoreKey> some = [.. named.Read().Where(k => Math.BigMul(k.Hash, parts, out _) == part)];
+            HashSet<StoreKey> some = [.. named.Read(hash => Math.BigMul(hash, parts, out _) == part)];
             Plan.RemoveKnown(some);
             await DumpAsync(some, stop).ConfigureAwait(false);
         }
@@ -249,7 +250,8 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
     {
         foreach ((string directory, double times) in store.Room)
         {
-            long needed = (long)(Plan.Bytes * times * LogOverhead) + RoomLeft, free = new DriveInfo(directory).AvailableFreeSpace;
+            long needed = (long)(Plan.Bytes * times * LogOverhead) + Math.Min(Plan.Bytes, RoomLeft);
+            long free = new DriveInfo(directory).AvailableFreeSpace;
             if (free >= needed) { continue; }
             double more = (double)Plan.Bytes / Plan.Keys * _left;
             throw new PastException(string.Create(CultureInfo.InvariantCulture, $"about {(long)(Plan.Bytes + more) >> 20} MB of values are to "
