@@ -1,4 +1,4 @@
-// How long the writes of a reset take. Clients wait meanwhile, so whoever gives the command is told before; and each step that waits for the
+// How long the writes of a reset take. Clients wait meanwhile, so whoever gives the command is told before. Each step that waits for the
 // writes has a limit that they fit in.
 namespace Slogger.Core.Resets;
 

@@ -193,7 +193,10 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             await shipping.KeepSeedingAsync(stop).ConfigureAwait(false);
         }
         // One is taken of the stream that the log names; of what a reset has written in part it would be of no use, and clients wait.
-        if (IsOpen && _owedIdentity is null && !Reset.IsHeld && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
+        if (IsOpen && _owedIdentity is null && !Reset.IsHeld && _checkpointer.IsDue)
+        {
+            await _checkpointer.TakeAsync(stop).ConfigureAwait(false);
+        }
     }
 
     private void KeepPast()

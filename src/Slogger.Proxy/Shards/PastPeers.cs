@@ -87,7 +87,8 @@ internal sealed class PastPeers(ClusterSeat seat, SlotWatch watch)
     /// now. A key may come more than once.</summary>
     /// <exception cref="PastException">It cannot tell; the text says why.</exception>
     /// <exception cref="PeerException">It cannot be reached.</exception>
-    public async IAsyncEnumerable<StoreKey> TouchedAsync(ShardId other, VersionNumber since, [EnumeratorCancellation] CancellationToken stop)
+    public async IAsyncEnumerable<StoreKey> TouchedAsync(ShardId other, VersionNumber since,
+        [EnumeratorCancellation] CancellationToken stop)
     {
         await foreach (List<CopiedKey> some in AskAsync(other, 'T', since, [], stop).ConfigureAwait(false))
         {

@@ -254,9 +254,10 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
             long free = new DriveInfo(directory).AvailableFreeSpace;
             if (free >= needed) { continue; }
             double more = (double)Plan.Bytes / Plan.Keys * _left;
-            throw new PastException(string.Create(CultureInfo.InvariantCulture, $"about {(long)(Plan.Bytes + more) >> 20} MB of values are to "
-                + $"be written in this shard. For that about {(long)(needed + (more * (times * LogOverhead + 1))) >> 20} MB are needed on the "
-                + $"disk of {directory}, and {free >> 20} MB are free: make room there, and give the command again"));
+            long values = (long)(Plan.Bytes + more) >> 20, all = (long)(needed + (more * (times * LogOverhead + 1))) >> 20;
+            throw new PastException(string.Create(CultureInfo.InvariantCulture, $"about {values} MB of values are to be written in this "
+                + $"shard. For that about {all} MB are needed on the disk of {directory}, and {free >> 20} MB are free there")
+                + ": make room, and give the command again");
         }
     }
 }
