@@ -89,10 +89,16 @@ internal sealed class ProxyConnection : IAsyncDisposable
 
     /// <summary>Asks, and returns the reply; an error is one.</summary>
     /// <exception cref="ProxyUnreachableException">There was none.</exception>
-    public async Task<ProxyReply> CallAsync(params byte[][] words)
+    public Task<ProxyReply> CallAsync(params byte[][] words) => CallAsync(_answerMax, words);
+
+    /// <summary>Asks what takes longer, or less long, than other answers, and returns the reply; an error is one.</summary>
+    /// <param name="answerMax">How long the answer may take.</param>
+    /// <param name="words">The question.</param>
+    /// <exception cref="ProxyUnreachableException">There was none.</exception>
+    public async Task<ProxyReply> CallAsync(TimeSpan answerMax, byte[][] words)
     {
-        using CancellationTokenSource limit = new(_answerMax);
-        return await NamedAsync(_access, () => AskAsync(words, limit.Token), _answerMax).ConfigureAwait(false);
+        using CancellationTokenSource limit = new(answerMax);
+        return await NamedAsync(_access, () => AskAsync(words, limit.Token), answerMax).ConfigureAwait(false);
     }
 
     public ValueTask DisposeAsync()

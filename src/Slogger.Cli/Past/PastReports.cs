@@ -198,12 +198,17 @@ internal sealed record LostReport(long WorldLine, IReadOnlyList<LostShard> Shard
 /// <param name="Time">When that was.</param>
 /// <param name="Keys">How many were written.</param>
 /// <param name="Bytes">Bytes of the writes.</param>
-/// <param name="HeldMs">How long clients waited, in milliseconds.</param>
+/// <param name="ExpectedMs">About how long clients would have to wait, in milliseconds.</param>
+/// <param name="HeldMs">How long they waited.</param>
 /// <param name="UndoVersion">The version with what was there before; null: nothing was written.</param>
 /// <param name="WorldLine">The world-line that has begun; null: none has.</param>
-internal sealed record ResetReport(long Version, DateTimeOffset Time, long Keys, long Bytes, long HeldMs, long? UndoVersion,
-    long? WorldLine) : Report
+internal sealed record ResetReport(long Version, DateTimeOffset Time, long Keys, long Bytes, long ExpectedMs, long HeldMs,
+    long? UndoVersion, long? WorldLine) : Report
 {
+    /// <summary>About how long.</summary>
+    public static string Text(long milliseconds) => milliseconds < 1000 ? "less than a second"
+        : string.Create(CultureInfo.InvariantCulture, $"{(milliseconds + 999) / 1000} s");
+
     protected override JsonTypeInfo Shape => PastReportJson.Default.ResetReport;
 
     public override void Print(AppHost host)
@@ -212,6 +217,7 @@ internal sealed record ResetReport(long Version, DateTimeOffset Time, long Keys,
         if (UndoVersion is not { } undo)
         {
             host.Output.WriteLine($"would be set back to {PastText.Of(new PastInstant(Version, Time))}: {what}. Nothing was written.");
+            host.Output.WriteLine($"Clients would wait for about {Text(ExpectedMs)}, and not while it is prepared.");
             host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
                 $"slogger diff --from {Version} shows which keys differ."));
             return;

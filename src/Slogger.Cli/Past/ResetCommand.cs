@@ -6,6 +6,7 @@ using System.Globalization;
 using System.Text;
 using Slogger.Cli.Access;
 using Slogger.Cli.Terminal;
+using Slogger.Core.Resets;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Past;
@@ -23,7 +24,10 @@ internal static class ResetCommand
         new(Prefix, What, "P", "Only keys that begin so.", "all", ""),
         new(Expiries, What, "keep|shift", "keep: a key expires when it would have, so one that has meanwhile is not there. shift: each "
             + "key that is written lives as long as it had left.", "keep", ""),
-        new(DryRun, What, "", "Show how many keys would be written, and write nothing.", "", "") { Shape = OptionShape.Flag },
+        new(DryRun, What, "", "Show how many keys would be written, and about how long clients would wait, and write nothing.", "", "")
+        {
+            Shape = OptionShape.Flag,
+        },
         .. PastArguments.Access,
     ];
 
@@ -62,7 +66,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
 {
     private const string Command = "DPR.RESET";
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(20), Touch = TimeSpan.FromSeconds(1);
-    private static readonly TimeSpan CommitMax = TimeSpan.FromSeconds(10), ServeMax = TimeSpan.FromMinutes(1);
+    private static readonly TimeSpan Told = TimeSpan.FromSeconds(5), CommitMax = TimeSpan.FromSeconds(10);
 
     private readonly List<Part> _parts = [];
 
@@ -79,17 +83,16 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         try
         {
             await PrepareAsync().ConfigureAwait(false);
-            if (isDry) { return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), 0, null, null); }
-            progress.WriteLine(string.Create(CultureInfo.InvariantCulture,
-                $"{Sum(p => p.Keys)} keys are written, {ConsoleText.Bytes(Sum(p => p.Bytes))}; clients wait from now on"));
+            if (isDry) { return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), ExpectedMs, 0, null, null); }
+            progress.WriteLine($"{Prepared} are written; clients wait from now on, for about {ResetReport.Text(ExpectedMs)}");
             long began = Stopwatch.GetTimestamp();
             (long undo, long before) = await HoldAsync().ConfigureAwait(false);
             long above = await WriteAsync().ConfigureAwait(false);
             long line = await FinishAsync(above, undo).ConfigureAwait(false);
             isEnded = true;
             await ServeAsync(line).ConfigureAwait(false);
-            return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds,
-                undo, line > before ? line : null);
+            return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), ExpectedMs,
+                (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds, undo, line > before ? line : null);
         }
         finally
         {
@@ -98,6 +101,14 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
     }
 
     private long Sum(Func<Part, long> of) => _parts.Sum(of);
+
+    private string Prepared => string.Create(CultureInfo.InvariantCulture,
+        $"{Sum(p => p.Keys)} keys, {ConsoleText.Bytes(Sum(p => p.Bytes))},");
+
+    // All shards write at the same time.
+    private long ExpectedMs => (long)_parts.Max(p => ResetTime.Expected(p.Keys, p.Bytes)).TotalMilliseconds;
+
+    private TimeSpan WriteMax => _parts.Max(p => p.WriteMax);
 
     private async Task PrepareAsync()
     {
@@ -116,9 +127,13 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
             }
         }
         // All are asked until all are ready: one that nobody asks gives it up.
+        long told = Stopwatch.GetTimestamp();
         while ((await Task.WhenAll(_parts.Select(p => p.StateAsync("STATE"))).ConfigureAwait(false)).Any(s => s != "ready"))
         {
             await Task.Delay(Pause).ConfigureAwait(false);
+            if (Stopwatch.GetElapsedTime(told) < Told) { continue; }
+            progress.WriteLine($"{Prepared} are prepared so far; clients go on");
+            told = Stopwatch.GetTimestamp();
         }
     }
 
@@ -183,9 +198,9 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         {
             await Task.WhenAll(_parts.Select(p => p.StateAsync("STATE"))).ConfigureAwait(false);
             if (_parts.Max(p => p.Committed) >= results.Max()) { return results.Max(); }
-            if (Stopwatch.GetElapsedTime(began) > CommitMax)
+            if (Stopwatch.GetElapsedTime(began) > WriteMax)
             {
-                throw new ProxyUnreachableException($"it is not committed within {CommitMax.TotalSeconds:0} s", "");
+                throw new ProxyUnreachableException($"it is not committed within {WriteMax.TotalSeconds:0} s", "");
             }
             await Task.Delay(Pause / 10).ConfigureAwait(false);
         }
@@ -219,7 +234,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         {
             while (!await ServesAsync(part.Address, line).ConfigureAwait(false))
             {
-                if (Stopwatch.GetElapsedTime(began) > ServeMax)
+                if (Stopwatch.GetElapsedTime(began) > WriteMax)
                 {
                     throw new ProxyUnreachableException($"the cluster was set back, but {part.Address} does not serve yet in world-line "
                         + PastCluster.Text(line), "slogger status shows what it waits for");
@@ -260,6 +275,9 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
     {
         private const string Moved = "MOVED ";
 
+        // The shard has its own limit, and says what it waits for.
+        private static readonly TimeSpan Further = TimeSpan.FromSeconds(20);
+
         public string Address => address;
 
         public string Name { get; set; } = "";
@@ -267,6 +285,8 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         public long Keys { get; private set; }
 
         public long Bytes { get; private set; }
+
+        public TimeSpan WriteMax => ResetTime.Limit(Bytes) + Further;
 
         public long Line { get; private set; }
 
@@ -310,7 +330,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
 
         private async Task<ProxyReply> AskAsync(byte[][] words) => Checked(await CallAsync(words).ConfigureAwait(false));
 
-        private Task<ProxyReply> CallAsync(byte[][] words) => proxy.CallAsync([Encoding.UTF8.GetBytes(Command), .. words]);
+        private Task<ProxyReply> CallAsync(byte[][] words) => proxy.CallAsync(WriteMax, [Encoding.UTF8.GetBytes(Command), .. words]);
 
         private ProxyReply Checked(ProxyReply reply) => !reply.IsError ? reply
             : throw (IsMoved(reply) ? new($"{address}: another node leads this shard by now", "")

@@ -248,27 +248,29 @@ internal sealed class ShardPast : IPastReads
         }
     }
 
-    /// <summary>The same of however many keys, some at a time. What is too much at once is less by halves.</summary>
+    /// <summary>The same of however many keys, some at a time: as many as are not too much at once.</summary>
     public async IAsyncEnumerable<IReadOnlyList<DumpedKey>> DumpAllAsync(VersionNumber version, IEnumerable<StoreKey> keys,
         [EnumeratorCancellation] CancellationToken stop)
     {
+        int most = KeysAtOnce;
         foreach (StoreKey[] some in keys.Chunk(KeysAtOnce))
         {
-            var parts = new Stack<StoreKey[]>([some]);
-            while (parts.TryPop(out StoreKey[]? part))
+            for (int from = 0; from < some.Length;)
             {
+                int count = Math.Min(most, some.Length - from);
                 IReadOnlyList<DumpedKey> dumped;
                 try
                 {
-                    dumped = await DumpAsync(version, part, stop).ConfigureAwait(false);
+                    dumped = await DumpAsync(version, some[from..(from + count)], stop).ConfigureAwait(false);
                 }
-                catch (PastException) when (part.Length > 1)
+                catch (PastException) when (count > 1)
                 {
-                    parts.Push(part[(part.Length / 2)..]);
-                    parts.Push(part[..(part.Length / 2)]);
+                    most = count / 2;
                     continue;
                 }
                 yield return dumped;
+                from += count;
+                most = Math.Min(KeysAtOnce, most + (most / 8) + 1);
             }
         }
     }

@@ -52,7 +52,7 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to,
     {
         bool goesBack = to.Version < since.Version;
         Boundary first = !goesBack ? since : lowest.Version < to.Version ? lowest : to;
-        IReadOnlySet<StoreKey> touched = past.Touched.Between(first, goesBack ? since : to, stop, isOfAll: true);
+        IReadOnlySet<StoreKey> touched = past.Touched.Between(first, goesBack ? since : to, stop);
         Volatile.Write(ref _all, 2L * touched.Count);
         Dictionary<StoreKey, UInt128> before = [];
         await foreach (IReadOnlyList<DumpedKey> some in past.DumpAllAsync(since.Version, touched, stop).ConfigureAwait(false))

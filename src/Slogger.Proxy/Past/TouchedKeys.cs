@@ -19,26 +19,52 @@ namespace Slogger.Proxy.Past;
 /// <param name="scan">Reads its commands.</param>
 internal sealed class TouchedKeys(VersionLog log, CheckpointStore checkpoints, PastInstants instants, PastScan scan)
 {
-    // Of one question.
+    // Of an incremental snapshot.
     private const int KeysMax = 5_000_000, RdbWindow = 1 << 20;
 
     /// <summary>Which keys may differ between the end of a version and a later one: those that commands named in between, and all of
-    /// before if the store was emptied.</summary>
+    /// before if the store was emptied. All of what differs is in keys.</summary>
     /// <param name="from">The first end. The log is held from there on.</param>
     /// <param name="to">The second.</param>
     /// <param name="stop">Gives up.</param>
-    /// <param name="isOfAll">Whether all has to be in keys: functions that changed are in none.</param>
-    /// <param name="isWanted">Whether a key is, of what was done behind a version; null: all are.</param>
-    /// <param name="isWantedAtAll">Whether a key is that was there when the store was emptied, whoever had it before; null: all are.</param>
+    /// <exception cref="PastException">They cannot be told, or functions have changed; the text says why.</exception>
+    public IReadOnlySet<StoreKey> Between(Boundary from, Boundary to, CancellationToken stop)
+    {
+        var keys = new HashSet<StoreKey>();
+        foreach (StoreKey key in Named(from, to, stop, isOfAll: true, isWanted: null, isWantedAtAll: null))
+        {
+            keys.Add(key);
+            if (keys.Count > KeysMax) { throw new PastException($"more than {KeysMax} keys may differ"); }
+        }
+        return keys;
+    }
+
+    /// <summary>Which keys clients may have changed at this shard between two ends of versions, while it had them; of those that a shard
+    /// has now. A key may come more than once.</summary>
+    /// <param name="owner">That shard.</param>
+    /// <param name="since">The first end, or one before this shard had slots.</param>
+    /// <param name="to">The second.</param>
+    /// <param name="stop">Gives up.</param>
     /// <exception cref="PastException">They cannot be told; the text says why.</exception>
-    public IReadOnlySet<StoreKey> Between(Boundary from, Boundary to, CancellationToken stop, bool isOfAll = false,
-        Func<StoreKey, VersionNumber, bool>? isWanted = null, Func<StoreKey, bool>? isWantedAtAll = null)
+    public IEnumerable<StoreKey> For(ShardId owner, VersionNumber since, Boundary to, CancellationToken stop)
+    {
+        PastOwners owners = instants.Owners;
+        if (owners.HadAnyFrom(since) is not { } from || from > to.Version) { return []; }
+        Boundary first = instants.HoldDetail(from);
+        if (owners.OwnFrom(first.Version) is not { } isOwn) { return Named(first, to, stop, isOfAll: false, null, null); }
+        Func<StoreKey, bool> isOwners = key => owners.Has(owner, key);
+        return Named(first, to, stop, isOfAll: false, (key, behind) => isOwn(key, behind) && isOwners(key), isOwners);
+    }
+
+    // isOfAll: functions that changed are in no key. isWanted: whether a key is, of what was done behind a version; null: all are.
+    // isWantedAtAll: whether a key is that was there when the store was emptied, whoever had it before; null: all are.
+    private IEnumerable<StoreKey> Named(Boundary from, Boundary to, CancellationToken stop, bool isOfAll,
+        Func<StoreKey, VersionNumber, bool>? isWanted, Func<StoreKey, bool>? isWantedAtAll)
     {
         if (log.HasGap(from.Offset, to.Offset))
         {
             throw new PastException($"between versions {from.Version} and {to.Version} the log of this shard has a gap");
         }
-        var keys = new HashSet<StoreKey>();
         bool wasEmptied = false;
         foreach ((EffectReader command, VersionNumber behind, _) in scan.Commands(from, to, stop))
         {
@@ -46,7 +72,10 @@ internal sealed class TouchedKeys(VersionLog log, CheckpointStore checkpoints, P
             {
                 throw new PastException($"functions were changed after version {from.Version}, and they are in no key");
             }
-            if (command.Reach != EffectReach.Anything) { AddKeys(command, behind); }
+            if (command.Reach != EffectReach.Anything)
+            {
+                foreach (StoreKey key in KeysOf(command).Where(k => isWanted is null || isWanted(k, behind))) { yield return key; }
+            }
             else if (command.Effect.Is(0, "FLUSHALL"u8) || command.Effect.Is(0, "FLUSHDB"u8)) { wasEmptied = true; }
             else
             {
@@ -55,14 +84,22 @@ internal sealed class TouchedKeys(VersionLog log, CheckpointStore checkpoints, P
                     + "key by key");
             }
         }
-        if (!wasEmptied) { return keys; }
+        if (!wasEmptied) { yield break; }
         if (isWantedAtAll is not null)
         {
             // Also what moves have brought since.
-            isWanted = (key, _) => isWantedAtAll(key);
-            foreach ((EffectReader command, VersionNumber behind, _) in scan.Commands(from, to, stop)) { AddKeys(command, behind); }
+            foreach ((EffectReader command, _, _) in scan.Commands(from, to, stop))
+            {
+                foreach (StoreKey key in KeysOf(command).Where(isWantedAtAll)) { yield return key; }
+            }
         }
-        Checkpoint checkpoint = instants.Hold(from.Version).Base;
+        foreach (StoreKey key in KeysAt(from, stop).Where(k => isWantedAtAll is null || isWantedAtAll(k))) { yield return key; }
+    }
+
+    // At least those that were there where a version ended.
+    private IEnumerable<StoreKey> KeysAt(Boundary end, CancellationToken stop)
+    {
+        Checkpoint checkpoint = instants.Hold(end.Version).Base;
         string rdb = checkpoints.PathOf(checkpoint);
         using (var entries = new RdbCursor(rdb, RdbWindow))
         {
@@ -70,42 +107,16 @@ internal sealed class TouchedKeys(VersionLog log, CheckpointStore checkpoints, P
             while (entries.ReadEntry() is { } entry)
             {
                 stop.ThrowIfCancellationRequested();
-                Add(new StoreKey(entry.Database, entry.Key), from.Version);
+                yield return new StoreKey(entry.Database, entry.Key);
             }
         }
         int database = RdbFile.Inspect(rdb).StreamDatabase ?? 0;
-        foreach (EffectReader command in scan.Effects(checkpoint.Offset, from.Offset, database, stop)) { AddKeys(command, from.Version); }
-        return keys;
-
-        void AddKeys(EffectReader command, VersionNumber behind)
+        foreach (EffectReader command in scan.Effects(checkpoint.Offset, end.Offset, database, stop))
         {
-            foreach (EffectKey named in command.Keys)
-            {
-                Add(new StoreKey(named.Database, command.Effect[named.Argument].ToArray()), behind);
-            }
-        }
-
-        void Add(in StoreKey key, VersionNumber behind)
-        {
-            if (isWanted is null || isWanted(key, behind)) { keys.Add(key); }
-            if (keys.Count > KeysMax) { throw new PastException($"more than {KeysMax} keys may differ"); }
+            foreach (StoreKey key in KeysOf(command)) { yield return key; }
         }
     }
 
-    /// <summary>Which keys clients may have changed at this shard between two ends of versions, while it had them; of those that a shard
-    /// has now.</summary>
-    /// <param name="owner">That shard.</param>
-    /// <param name="since">The first end, or one before this shard had slots.</param>
-    /// <param name="to">The second.</param>
-    /// <param name="stop">Gives up.</param>
-    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
-    public IReadOnlySet<StoreKey> For(ShardId owner, VersionNumber since, Boundary to, CancellationToken stop)
-    {
-        PastOwners owners = instants.Owners;
-        if (owners.HadAnyFrom(since) is not { } from || from > to.Version) { return new HashSet<StoreKey>(); }
-        Boundary first = instants.HoldDetail(from);
-        if (owners.OwnFrom(first.Version) is not { } isOwn) { return Between(first, to, stop); }
-        Func<StoreKey, bool> isOwners = key => owners.Has(owner, key);
-        return Between(first, to, stop, isWanted: (key, behind) => isOwn(key, behind) && isOwners(key), isWantedAtAll: isOwners);
-    }
+    private static IEnumerable<StoreKey> KeysOf(EffectReader command) =>
+        command.Keys.Select(named => new StoreKey(named.Database, command.Effect[named.Argument].ToArray()));
 }

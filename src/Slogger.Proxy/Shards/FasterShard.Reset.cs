@@ -19,6 +19,9 @@ internal partial class FasterShard : IResetStore
     ShardPast IResetStore.Past => _past?.Reads
         ?? throw new PastException("the past cannot be read at the moment: the proxy's log says why");
 
+    // In the store and in the history.
+    IReadOnlyList<(string Directory, double Times)> IResetStore.Room => [(_options.DataDirectory, 2)];
+
     // A process that dies loses what was in memory. It starts with a commit, and no version is committed with a part of a reset.
     void IResetStore.NoteReset()
     {

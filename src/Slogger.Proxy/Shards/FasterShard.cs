@@ -146,6 +146,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
     internal override HybridTimestamp? OpenKept()
     {
         DeleteVoid();
+        ResetJob.Clear(this);
         SystemFileLayer.Instance.CreateDirectory(_fasterOptions.Directory);
         if (IsFollowing) { _stream = new(_options, _fasterOptions.Directory, Seat.Epoch, FollowedTailBytes); }
         try

@@ -15,6 +15,10 @@ internal interface IResetStore
     /// <exception cref="PastException">It is not open now.</exception>
     ShardPast Past { get; }
 
+    /// <summary>The directories on whose disks what is written needs room, and how often it does there. The first is the shard's data
+    /// directory.</summary>
+    IReadOnlyList<(string Directory, double Times)> Room { get; }
+
     /// <summary>Notes durably that the store holds a part of a reset: no start may go on with it.</summary>
     void NoteReset();
 

@@ -11,9 +11,16 @@ internal sealed partial class LogShard : IResetStore
 {
     private static readonly TimeSpan s_resetAnswerMax = TimeSpan.FromSeconds(30);
 
+    // So much the store may be ahead of the log, in memory.
+    private const long ResetUnreadMax = 64 << 20;
+
     string? IResetStore.WhyNot => null;
 
     ShardPast IResetStore.Past => _past!;
+
+    // Each segment of the log has a file in each directory.
+    IReadOnlyList<(string Directory, double Times)> IResetStore.Room =>
+        [.. _options.LogDirectories.Prepend(_options.DataDirectory).Select(d => (d, 1.0 / (_options.LogDirectories.Length + 1)))];
 
     bool IResetStore.GoesBackInPlace()
     {
@@ -25,9 +32,15 @@ internal sealed partial class LogShard : IResetStore
     async Task IResetStore.WriteAsync(IEnumerable<RedisBatch> batches, Action check, CancellationToken stop)
     {
         await using RedisPipeline live = await RedisPipeline.ConnectAsync(_fence.Endpoint, s_resetAnswerMax, stop).ConfigureAwait(false);
+        long unread = 0;
         foreach (RedisBatch batch in batches)
         {
             check();
+            if ((unread += batch.Bytes) > ResetUnreadMax)
+            {
+                await StreamReadAsync(stop).ConfigureAwait(false);
+                unread = 0;
+            }
             foreach (RedisReply reply in await live.RunAsync(batch, stop).ConfigureAwait(false))
             {
                 if (reply.IsError) { throw new RedisException(RedisProblem.Protocol, $"Redis answered {reply.Text}"); }

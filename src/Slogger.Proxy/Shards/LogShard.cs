@@ -149,6 +149,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Owners = new(_options.Shard, () => Moves.Watch, () => Seat.Partitions),
         };
         _reset = new(this, this, _report);
+        ResetJob.Clear(this);
         if (_options.Retention > TimeSpan.Zero)
         {
             _keyIndexes = new(_log, _report, $"shard {_options.Shard}")
@@ -191,8 +192,11 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             shipping.ReportSilence();
             await shipping.KeepSeedingAsync(stop).ConfigureAwait(false);
         }
-        // One is taken of the stream that the log names.
-        if (IsOpen && _owedIdentity is null && _checkpointer.IsDue) { await _checkpointer.TakeAsync(stop).ConfigureAwait(false); }
+        // One is taken of the stream that the log names; of what a reset has written in part it would be of no use, and clients wait.
+        if (IsOpen && _owedIdentity is null && !Reset.IsHeld && _checkpointer.IsDue)
+        {
+            await _checkpointer.TakeAsync(stop).ConfigureAwait(false);
+        }
     }
 
     private void KeepPast()

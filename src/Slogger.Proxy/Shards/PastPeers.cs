@@ -54,9 +54,10 @@ internal sealed class PastSource(ShardPast past, PeerChannel peer)
         // Of moves between others it may not have heard.
         await past.Instants.Owners.LookAsync(follows: true, stop).ConfigureAwait(false);
         Boundary last = past.Instants.HoldDetail(past.Instants.Committed().Version);
-        foreach (byte[][] some in past.Touched.For(peer.Other, since, last, stop).Select(k => k.Name).Chunk(NamesAtOnce))
+        foreach (StoreKey[] some in past.Touched.For(peer.Other, since, last, stop).Chunk(NamesAtOnce))
         {
-            await peer.SendAsync('N', KeyFrame.Write(1, [.. some.Select(n => new CopiedKey(n, 0, null))]), stop).ConfigureAwait(false);
+            await peer.SendAsync('N', KeyFrame.Write(1, [.. some.Distinct().Select(k => new CopiedKey(k.Name, 0, null))]), stop)
+                .ConfigureAwait(false);
         }
         await peer.SendAsync('N', KeyFrame.Write(0, []), stop).ConfigureAwait(false);
     }
@@ -83,17 +84,16 @@ internal sealed class PastPeers(ClusterSeat seat, SlotWatch watch)
     private const int NamesAtOnce = 10_000;
 
     /// <summary>The keys that clients have changed at another shard behind a version, while it had them; of those that this one has
-    /// now.</summary>
+    /// now. A key may come more than once.</summary>
     /// <exception cref="PastException">It cannot tell; the text says why.</exception>
     /// <exception cref="PeerException">It cannot be reached.</exception>
-    public async Task<IReadOnlyList<StoreKey>> TouchedAsync(ShardId other, VersionNumber since, CancellationToken stop)
+    public async IAsyncEnumerable<StoreKey> TouchedAsync(ShardId other, VersionNumber since,
+        [EnumeratorCancellation] CancellationToken stop)
     {
-        List<StoreKey> touched = [];
         await foreach (List<CopiedKey> some in AskAsync(other, 'T', since, [], stop).ConfigureAwait(false))
         {
-            touched.AddRange(some.Select(k => new StoreKey(0, k.Key)));
+            foreach (CopiedKey key in some) { yield return new(0, key.Key); }
         }
-        return touched;
     }
 
     /// <summary>What keys were at the end of a version, at the shard that had them.</summary>

@@ -23,9 +23,8 @@ namespace Slogger.Proxy.Shards;
 /// <param name="report">For people.</param>
 internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogger report) : IPastReset
 {
-    private static readonly TimeSpan SilentMax = TimeSpan.FromMinutes(1), HeldSilentMax = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan HeldSilentMax = TimeSpan.FromSeconds(10);
     private static readonly TimeSpan StepMax = TimeSpan.FromSeconds(1);
-    private static readonly TimeSpan WriteMax = TimeSpan.FromSeconds(40);
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(1);
 
     private readonly Lock _gate = new();
@@ -68,7 +67,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
                 throw new PastException("operations are held already, for another reset or a switch-over: wait for its end");
             }
             // One that holds nothing gives way.
-            _job?.Life.Cancel();
+            _ = _job?.GiveUpAsync();
             _job = job;
             job.BeginPreparing();
         }
@@ -132,7 +131,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     private async Task<byte[]> WriteAsync(ResetJob job)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(job.Life.Token);
-        limit.CancelAfter(WriteMax);
+        limit.CancelAfter(ResetTime.Limit(job.Plan.Bytes));
         CancellationToken stop = limit.Token;
         if (!IsCovered())
         {
@@ -145,7 +144,10 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
                 + "(slogger move --list)");
         }
         // Clients have done some more since it was prepared.
+        await job.Preparing.WaitAsync(stop).ConfigureAwait(false);
+        RequireReady(job);
         await job.AddAsync(stop).ConfigureAwait(false);
+        limit.CancelAfter(ResetTime.Limit(job.Plan.Bytes));
         long before;
         ResetMark mark;
         lock (shard.Versions.Lock)
@@ -160,7 +162,13 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         while (!MayWrite()) { await Task.Delay(Pause, stop).ConfigureAwait(false); }
         store.NoteReset();
         // A batch that is sent before a recovery begins is awaited by it: see OnStoreLostAsync.
-        await store.WriteAsync(job.Plan.Batches, () => { if (!MayWrite()) { throw Recovered(); } }, stop).ConfigureAwait(false);
+        int batches = 0;
+        Action check = () =>
+        {
+            if (!MayWrite()) { throw Recovered(); }
+            if (batches++ > 0) { FailPoint.Pass(FailPoint.ResetPartWritten); }
+        };
+        await store.WriteAsync(job.Plan.Batches, check, stop).ConfigureAwait(false);
         lock (shard.Versions.Lock)
         {
             if (!shard.Reset.Written()) { throw Recovered(); }
@@ -173,7 +181,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
     public Task<byte[]> CloseAsync(string name, long above) => StepAsync(name, async job =>
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(job.Life.Token);
-        limit.CancelAfter(WriteMax);
+        limit.CancelAfter(ResetTime.Limit(job.Plan.Bytes));
         lock (shard.Versions.Lock)
         {
             if (!shard.Reset.TryClose(new(above))) { throw new PastException("nothing is closed before it is written"); }
@@ -201,8 +209,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
             if (_job is null || _job.IsBusy || !_giving.IsCompleted) { return; }
             job = _job;
         }
-        TimeSpan silent = TimeSpan.FromMilliseconds(Environment.TickCount64 - job.AskedAt);
-        if (silent < (shard.Reset.IsHeld ? HeldSilentMax : SilentMax)) { return; }
+        if (job.Silent < (shard.Reset.IsHeld ? HeldSilentMax : ResetJob.SilentMax)) { return; }
         if (shard.Reset.IsHeld) { report.Warn($"shard {shard.Seat.Shard}: nobody goes on with the reset: it ends"); }
         // If it cannot be ended now it is tried again, some seconds later.
         job.Begin();
@@ -229,6 +236,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         await _ending.CancelAsync().ConfigureAwait(false);
         await _giving.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         await _writing.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        if (_job is { } job) { await GiveUpAsync(job).ConfigureAwait(false); }
     }
 
     // ---- Steps ----
@@ -318,11 +326,11 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
 
     private async Task GiveUpAsync(ResetJob job)
     {
-        await job.Life.CancelAsync().ConfigureAwait(false);
         lock (_gate)
         {
             if (_job == job) { _job = null; }
         }
+        await job.GiveUpAsync().ConfigureAwait(false);
     }
 
     // ---- What is known ----
@@ -342,7 +350,8 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         }
         catch (OperationCanceledException) when (!_ending.IsCancellationRequested)
         {
-            throw job.Life.IsCancellationRequested ? Ended() : new PastException($"it took longer than {WriteMax.TotalSeconds:0} s");
+            throw job.Life.IsCancellationRequested ? Ended()
+                : new PastException($"it took longer than {ResetTime.Limit(job.Plan.Bytes).TotalSeconds:0} s");
         }
         finally
         {

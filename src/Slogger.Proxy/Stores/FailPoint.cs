@@ -49,6 +49,7 @@ internal static class FailPoint
     public const string ClientsTold = "clients-told";
     public const string SiteTaken = "site-taken";
     public const string ResetMarked = "reset-marked";
+    public const string ResetPartWritten = "reset-part-written";
 
     public const string MovePurged = "move-purged";
     public const string MoveCopied = "move-copied";

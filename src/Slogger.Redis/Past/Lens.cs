@@ -26,6 +26,9 @@ public sealed class Lens : IAsyncDisposable
 {
     private static readonly TimeSpan AnswerMax = TimeSpan.FromSeconds(30);
 
+    // Of keys that are taken out together, which are in memory several times then.
+    private const int DumpBytesMax = 8 << 20;
+
     private readonly RedisPipeline _connection;
     private readonly LensScripts _scripts;
     private readonly RollbackLimits _limits;
@@ -67,12 +70,12 @@ public sealed class Lens : IAsyncDisposable
         StoreKey[] named = [.. keys.Select(k => new StoreKey(database, k))];
         if (scriptRules is not null)
         {
-            await PutAsync(state, named, null, stop).ConfigureAwait(false);
+            await PutAsync(state, named, null, _limits, stop).ConfigureAwait(false);
             return await RunScriptAsync(database, protocol, words, keys, scriptRules, stop).ConfigureAwait(false);
         }
         ExpiryCommand? expiry = ExpiryCommand.Find(words);
         var question = new Question(database, protocol, expiry is null ? words : ["PEXPIRETIME"u8.ToArray(), words[1]]);
-        byte[] reply = (await PutAsync(state, named, question, stop).ConfigureAwait(false))!;
+        byte[] reply = (await PutAsync(state, named, question, _limits, stop).ConfigureAwait(false))!;
         return expiry is null ? reply : expiry.Answer(reply, state.TimeMs);
     }
 
@@ -81,14 +84,16 @@ public sealed class Lens : IAsyncDisposable
     /// <param name="keys">The keys.</param>
     /// <param name="stop">Gives up. The lens cannot be used after that.</param>
     /// <returns>Each of the keys once, in the order of databases.</returns>
-    /// <exception cref="PastException">The keys cannot be put as they were; the text says why.</exception>
+    /// <exception cref="PastException">The keys cannot be put as they were, or not so many at once; the text says why.</exception>
     /// <exception cref="RedisException">The lens or the checkpoint cannot be used.</exception>
     /// <exception cref="IOException">What the values are made of cannot be read.</exception>
     public async Task<IReadOnlyList<DumpedKey>> DumpAsync(PastState state, IReadOnlyCollection<StoreKey> keys, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(keys);
         StoreKey[] ordered = [.. keys.Order()];
-        await PutAsync(state, ordered, null, stop).ConfigureAwait(false);
+        RollbackLimits limits = keys.Count > 1 ? _limits with { SentBytesMax = DumpBytesMax, HeldBytesMax = 4 * DumpBytesMax }
+            : _limits;
+        await PutAsync(state, ordered, null, limits, stop).ConfigureAwait(false);
         _database = -1;
         var batch = new RedisBatch();
         List<int> expiries = AddForEach(batch, "PEXPIRETIME"u8, ordered), values = AddForEach(batch, "GET"u8, ordered);
@@ -165,7 +170,7 @@ public sealed class Lens : IAsyncDisposable
     }
 
     // Puts keys as they were, and asks. The reply is null if nothing is asked.
-    private async Task<byte[]?> PutAsync(PastState state, StoreKey[] keys, Question? asked, CancellationToken stop)
+    private async Task<byte[]?> PutAsync(PastState state, StoreKey[] keys, Question? asked, RollbackLimits limits, CancellationToken stop)
     {
         if (state != _state) { Forget(); }
         else if (keys.All(_keys.Contains))
@@ -175,18 +180,19 @@ public sealed class Lens : IAsyncDisposable
             Add(batch, asked);
             return (await ExchangeAsync(batch, stop).ConfigureAwait(false))[^1];
         }
-        if (await TryPutAsync(state, keys, asked, stop).ConfigureAwait(false) is { IsPut: true } put) { return put.Reply; }
+        if (await TryPutAsync(state, keys, asked, limits, stop).ConfigureAwait(false) is { IsPut: true } put) { return put.Reply; }
         // Full: of what others have looked at.
         Forget();
-        if (await TryPutAsync(state, keys, asked, stop).ConfigureAwait(false) is { IsPut: true } again) { return again.Reply; }
+        if (await TryPutAsync(state, keys, asked, limits, stop).ConfigureAwait(false) is { IsPut: true } again) { return again.Reply; }
         Forget();
         throw new PastException("these keys, and those that they were made from, take more memory than there is for the past");
     }
 
     // Not put: there is not enough memory.
-    private async Task<(bool IsPut, byte[]? Reply)> TryPutAsync(PastState state, StoreKey[] keys, Question? asked, CancellationToken stop)
+    private async Task<(bool IsPut, byte[]? Reply)> TryPutAsync(PastState state, StoreKey[] keys, Question? asked,
+        RollbackLimits limits, CancellationToken stop)
     {
-        RollbackPlan plan = new RollbackPlanner(state.Sources, _limits).Make(keys, out string reason)
+        RollbackPlan plan = new RollbackPlanner(state.Sources, limits).Make(keys, out string reason)
             ?? throw new PastException(reason);
         // Until all of it is there nothing counts as there: a part of the commands may have been refused.
         _keys.ExceptWith(plan.Keys);

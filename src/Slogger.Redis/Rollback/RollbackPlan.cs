@@ -32,6 +32,9 @@ public sealed record RollbackLimits
 
     /// <summary>Bytes that are sent to Redis, which holds them until all have come. Default: 64 MB.</summary>
     public int SentBytesMax { get; init; } = 64 << 20;
+
+    /// <summary>Bytes of commands that are in memory until it is known which of them are sent. Default: no limit.</summary>
+    public long HeldBytesMax { get; init; } = long.MaxValue;
 }
 
 /// <summary>The way back for some keys.</summary>
@@ -61,6 +64,7 @@ public sealed class RollbackPlanner
     private int _windowFilled;
     private int _count;
     private int _selected = -1;
+    private long _heldBytes;
 
     /// <summary>Makes a planner.</summary>
     public RollbackPlanner(RollbackSources sources, RollbackLimits limits)
@@ -158,7 +162,8 @@ public sealed class RollbackPlanner
         StoreKey? only = keys.Length == 1 ? keys[0] : null;
         if (only is { } single && SetsAll(_effect)) { _overwritten[single] = Math.Max(offset, _overwritten.GetValueOrDefault(single)); }
         _commands.Add(offset, new Replayed(_effect.Bytes.ToArray(), database, only));
-        return null;
+        _heldBytes += _effect.Bytes.Length;
+        return _heldBytes > _limits.HeldBytesMax ? TooMuch : null;
     }
 
     private static bool SetsAll(Effect effect) =>
@@ -205,8 +210,8 @@ public sealed class RollbackPlanner
         return null;
     }
 
-    private string TooMuch =>
-        string.Create(CultureInfo.InvariantCulture, $"more than {_limits.SentBytesMax >> 20} MB of values and commands");
+    private string TooMuch => string.Create(CultureInfo.InvariantCulture,
+        $"more than {Math.Min(_limits.SentBytesMax, _limits.HeldBytesMax) >> 20} MB of values and commands");
 
     private string? WriteBase(in StoreKey key)
     {
