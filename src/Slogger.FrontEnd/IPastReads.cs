@@ -124,9 +124,9 @@ internal interface IPastReset
 
 /// <summary>The snapshot that another one rests on.</summary>
 /// <param name="Since">Its version.</param>
-/// <param name="Behind">The lowest version of a snapshot that it rests on in turn, or its own: what was named behind that is looked
-/// at.</param>
-internal readonly record struct SnapshotRest(long Since, long Behind);
+/// <param name="Behind">The lowest version of a snapshot that it rests on in turn, or its own.</param>
+/// <param name="To">The highest of these. What was named between the two is looked at, if the instant lies before.</param>
+internal readonly record struct SnapshotRest(long Since, long Behind, long To);
 
 /// <summary>Makes snapshots of a shard's past. Each answer is a reply, or an error. Any thread.</summary>
 internal interface IPastSnapshots

@@ -84,10 +84,11 @@ internal static class SnapshotCommand
     {
         SnapshotLayer? previous = chain?.Layers[0];
         string[] rests = previous is null ? [] : ["SINCE", PastCluster.Text(previous.Manifest.Version)];
-        // What was not counted below, as it had expired, may be alive again.
+        // What was not counted below, as it had expired, may be alive again; also if it was deleted only later.
         if (at.Version < previous?.Manifest.Version)
         {
-            rests = [.. rests, "BEHIND", PastCluster.Text(chain!.Layers.Min(l => l.Manifest.Version))];
+            rests = [.. rests, "BEHIND", PastCluster.Text(chain!.Layers.Min(l => l.Manifest.Version)),
+                "TO", PastCluster.Text(chain.Layers.Max(l => l.Manifest.Version))];
         }
         List<Part> parts = [];
         foreach ((_, string address) in await past.OwnersOfAllAsync(at.Version, at.Version).ConfigureAwait(false))

@@ -84,10 +84,11 @@ internal sealed class ShardSnapshots : IPastSnapshots
         PastPoint point = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
         await _instants.Owners.AwaitCertainAsync(point.End.Version, _ending.Token).ConfigureAwait(false);
         PastPoint? other = null, lowest = null;
-        if (rests is (var version, var behind))
+        Boundary highest = default;
+        if (rests is (var version, var behind, var upTo))
         {
-            await _instants.CommittedAsync(new(InstantBy.Version, version), _ending.Token).ConfigureAwait(false);
-            foreach (VersionNumber end in (VersionNumber[])[point.End.Version, new(version), new(behind)])
+            await _instants.CommittedAsync(new(InstantBy.Version, upTo), _ending.Token).ConfigureAwait(false);
+            foreach (VersionNumber end in (VersionNumber[])[point.End.Version, new(version), new(behind), new(upTo)])
             {
                 _instants.RequireUnmoved(end, "a snapshot can rest on no other across that: take one of all keys (without --from)");
             }
@@ -97,9 +98,10 @@ internal sealed class ShardSnapshots : IPastSnapshots
             if (other.End.Version.Number != version) { throw new PastException($"version {version} is none that this shard has closed"); }
             _instants.HoldDetail(new(behind));
             lowest = _instants.Hold(new(behind));
+            highest = _instants.HoldDetail(new(upTo));
         }
         string name = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
-        var job = new Job(point, other, lowest, Path.Combine(_files, name), _ending.Token);
+        var job = new Job(point, other, lowest, highest, Path.Combine(_files, name), _ending.Token);
         lock (_gate)
         {
             ObjectDisposedException.ThrowIf(_ending.IsCancellationRequested, this);
@@ -212,7 +214,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
                 await ClearOnceAsync(job.Stop).ConfigureAwait(false);
                 if (job.Since is { } since)
                 {
-                    await DiffAsync(job, since.End, job.Lowest!.End).ConfigureAwait(false);
+                    await DiffAsync(job, since.End).ConfigureAwait(false);
                     return;
                 }
                 await using var server = new RedisSupervisor(_server!);
@@ -238,7 +240,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         }
     }
 
-    private async Task DiffAsync(Job job, Boundary since, Boundary lowest)
+    private async Task DiffAsync(Job job, Boundary since)
     {
         Boundary to = _instants.HoldDetail(job.Point.End.Version);
         if (to.Version != job.Point.End.Version || _instants.HoldDetail(since.Version).Point != since.Point)
@@ -246,7 +248,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
             throw new PastException("what it is made from has been deleted meanwhile");
         }
         Directory.CreateDirectory(_files);
-        SnapshotDelta delta = job.Delta = new(Past, since, to, lowest);
+        SnapshotDelta delta = job.Delta = new(Past, since, to, job.Lowest!.End, job.Highest);
         await delta.WriteAsync(job.Path, job.Removals, job.Stop).ConfigureAwait(false);
         (job.Keys, job.Removed) = (delta.Keys, delta.Removed);
         (job.FileBytes, job.RemovalBytes) = (new FileInfo(job.Path).Length, new FileInfo(job.Removals).Length);
@@ -353,8 +355,8 @@ internal sealed class ShardSnapshots : IPastSnapshots
     }
 
     // A snapshot that is made, or read.
-    private sealed class Job(PastPoint point, PastPoint? since, PastPoint? lowest, string path, CancellationToken ending)
-        : IProgress<FeedProgress>
+    private sealed class Job(PastPoint point, PastPoint? since, PastPoint? lowest, Boundary highest, string path,
+        CancellationToken ending) : IProgress<FeedProgress>
     {
         private readonly CancellationTokenSource _stop = CancellationTokenSource.CreateLinkedTokenSource(ending);
         private long _lastUsed = Environment.TickCount64, _done;
@@ -363,6 +365,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         public PastPoint? Since => since;
 
         public PastPoint? Lowest => lowest;
+        public Boundary Highest => highest;
         public string Path { get; } = path + ".rdb";
         public string Removals { get; } = path + ".removed";
         public SnapshotDelta? Delta { get; set; }

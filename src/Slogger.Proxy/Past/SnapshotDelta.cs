@@ -4,8 +4,8 @@
 // On top of what the other snapshot says, the files say this of each key that is there at the instant: its value, exactly; and of each that
 // is not: nothing, or something that had expired by then. Keys that have expired, and that Redis had not deleted, are in an RDB file of
 // all keys: they count as not there, and whoever loads it looks at the time. Going back, one of them may be alive again, so each key that
-// was named, and is not there, is removed. And it may be missing below, where what rests on the file of all keys did not count it: so going
-// back, all keys are looked at that were named behind the lowest of these.
+// was named, and is not there, is removed. And it may be missing below, where what rests on the file of all keys did not count it, or where it
+// was deleted before that: so going back, all keys are looked at that were named behind the lowest of these, up to the highest.
 using System.Buffers.Binary;
 using System.Globalization;
 using System.Security.Cryptography;
@@ -24,7 +24,8 @@ namespace Slogger.Proxy.Past;
 /// <param name="since">The instant of the other snapshot.</param>
 /// <param name="to">The instant.</param>
 /// <param name="lowest">The lowest instant of a snapshot that the other one rests on, or its own.</param>
-internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to, Boundary lowest)
+/// <param name="highest">The highest of these.</param>
+internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to, Boundary lowest, Boundary highest)
 {
     private const int RemovedAtOnce = 1 << 20;
 
@@ -52,7 +53,7 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to,
     {
         bool goesBack = to.Version < since.Version;
         Boundary first = !goesBack ? since : lowest.Version < to.Version ? lowest : to;
-        IReadOnlySet<StoreKey> touched = past.Touched.Between(first, goesBack ? since : to, stop);
+        IReadOnlySet<StoreKey> touched = past.Touched.Between(first, goesBack ? highest : to, stop);
         Volatile.Write(ref _all, 2L * touched.Count);
         Dictionary<StoreKey, UInt128> before = [];
         await foreach (IReadOnlyList<DumpedKey> some in past.DumpAllAsync(since.Version, touched, stop).ConfigureAwait(false))
