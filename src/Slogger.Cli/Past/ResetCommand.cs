@@ -75,7 +75,8 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
     /// <exception cref="ProxyUnreachableException">It was not done, or it is not known whether it was; the text says which.</exception>
     public async Task<ResetReport> RunAsync(bool isDry)
     {
-        foreach (string address in await cluster.AddressesAsync().ConfigureAwait(false))
+        IReadOnlyList<string> addresses = await cluster.AddressesAsync().ConfigureAwait(false);
+        foreach (string address in addresses)
         {
             _parts.Add(new(cluster, await cluster.AtAsync(address).ConfigureAwait(false), address));
         }
@@ -83,6 +84,12 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         try
         {
             await PrepareAsync().ConfigureAwait(false);
+            // If slots move from then on, no shard writes. One that has got its first just before is not among these.
+            if ((await cluster.AddressesAsync().ConfigureAwait(false)).Except(addresses).FirstOrDefault() is { } other)
+            {
+                throw new ProxyUnreachableException($"{other} has got slots since, or leads its shard since: nothing was set back",
+                    "give the command again");
+            }
             if (isDry) { return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), ExpectedMs, 0, null, null); }
             progress.WriteLine($"{Prepared} are written; clients wait from now on, for about {ResetReport.Text(ExpectedMs)}");
             long began = Stopwatch.GetTimestamp();

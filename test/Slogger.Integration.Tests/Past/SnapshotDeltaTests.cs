@@ -76,6 +76,41 @@ public sealed class SnapshotDeltaTests(ITestOutputHelper output)
         }
     }
 
+    // Nothing names it between the two lower instants, and the first snapshot has it no more.
+    [Fact]
+    public async Task KeyThatExpired_AndWasDeletedLater_IsThereAtAnInstantBefore()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync();
+        string alive = "", expired = "", deleted = "";
+        for (int i = 0; deleted.Length == 0; i++)
+        {
+            Assert.True(i < 50, "Redis deletes each key as soon as it has expired");
+            long expires = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + 200;
+            await client.DoAsync("SET", "k", "v", "PXAT", Text(expires));
+            alive = await VersionNowAsync(client);
+            await Task.Delay(TimeSpan.FromMilliseconds(expires + 50 - DateTimeOffset.UtcNow.ToUnixTimeMilliseconds()));
+            Assert.True((await client.DoAsync("GET", "k")).IsNull);
+            string last = await VersionNowAsync(client);
+            expired = Text((await client.DoAsync("DPR.ASOF", "TIME", Text(expires + 5))).Items[1].AsInteger());
+            RespValue deletion = (await client.DoAsync("DPR.HISTORY", "k")).Items[1].Items[^1];
+            Assert.Equal("[$DEL,$k]", deletion.Items[3].Compact);
+            if (deletion.Items[0].AsInteger() > long.Parse(expired, CultureInfo.InvariantCulture)) { deleted = last; }
+        }
+        string snapshot = await SnapshotTests.TakeAsync(workspace, deployment.Port, "--version", deleted);
+        snapshot = await SnapshotTests.TakeAsync(workspace, deployment.Port, "--version", expired, "--from", snapshot);
+        snapshot = await SnapshotTests.TakeAsync(workspace, deployment.Port, "--version", alive, "--from", snapshot);
+        using var own = new Workspace();
+        await using var other = new ProxyDeployment(own, new ProxySetup());
+        await other.StartAsync();
+        (int code, string told) = await LoadAsync(other.Port, snapshot, "--expiries", "none");
+        Assert.True(code == 0, told);
+        using RespClient loaded = await other.ConnectAsync();
+        Assert.Equal("v", (await loaded.DoAsync("GET", "k")).Text);
+    }
+
     // Of two shards, put into three; the bases have moved, to beside it.
     [Fact]
     public async Task TwoShards_AChain_IsThatOfAllKeys_AndThreeShardsTakeIt()
