@@ -41,9 +41,15 @@ internal sealed class ClusterConnections : IAsyncDisposable
     /// <summary>The addresses of all shards that own slots; of a shard alone its own. Of the shard of the proxy that was named it is that
     /// one, though it may follow another.</summary>
     /// <exception cref="ProxyUnreachableException">It cannot be asked.</exception>
-    public async Task<IReadOnlyList<string>> AddressesAsync()
+    public Task<IReadOnlyList<string>> AddressesAsync() => AddressesAsync(FirstAddress);
+
+    /// <summary>The same, as one of them knows it.</summary>
+    /// <param name="at">Its address.</param>
+    /// <exception cref="ProxyUnreachableException">It cannot be asked.</exception>
+    public async Task<IReadOnlyList<string>> AddressesAsync(string at)
     {
-        ProxyReply slots = await First.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false);
+        ProxyConnection proxy = await AtAsync(at).ConfigureAwait(false);
+        ProxyReply slots = await proxy.CallAsync("CLUSTER", "SLOTS").ConfigureAwait(false);
         if (IsAlone(slots)) { return [FirstAddress]; }
         string own = (await First.CallAsync("CLUSTER", "MYID").ConfigureAwait(false)).Text;
         return [.. slots.Items.Select(r => r.Items.Skip(2).Any(node => node.Items[2].Text == own) ? FirstAddress : LeaderOf(r)).Distinct()];

@@ -150,6 +150,12 @@ internal sealed class ProxyConnection : IAsyncDisposable
             await (address.IsUnix
                 ? socket.ConnectAsync(new UnixDomainSocketEndPoint(address.UnixPath), limit)
                 : socket.ConnectAsync(address.Host, address.Port, limit)).ConfigureAwait(false);
+            if (address.IsUnix) { return socket; }
+            // A machine that is lost says nothing, and some answers take long.
+            socket.SetSocketOption(SocketOptionLevel.Socket, SocketOptionName.KeepAlive, true);
+            socket.SetSocketOption(SocketOptionLevel.Tcp, SocketOptionName.TcpKeepAliveTime, 10);
+            socket.SetSocketOption(SocketOptionLevel.Tcp, SocketOptionName.TcpKeepAliveInterval, 5);
+            socket.SetSocketOption(SocketOptionLevel.Tcp, SocketOptionName.TcpKeepAliveRetryCount, 3);
             return socket;
         }
         catch

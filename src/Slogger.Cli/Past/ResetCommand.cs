@@ -75,8 +75,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
     /// <exception cref="ProxyUnreachableException">It was not done, or it is not known whether it was; the text says which.</exception>
     public async Task<ResetReport> RunAsync(bool isDry)
     {
-        IReadOnlyList<string> addresses = await cluster.AddressesAsync().ConfigureAwait(false);
-        foreach (string address in addresses)
+        foreach (string address in await cluster.AddressesAsync().ConfigureAwait(false))
         {
             _parts.Add(new(cluster, await cluster.AtAsync(address).ConfigureAwait(false), address));
         }
@@ -84,12 +83,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         try
         {
             await PrepareAsync().ConfigureAwait(false);
-            // If slots move from then on, no shard writes. One that has got its first just before is not among these.
-            if ((await cluster.AddressesAsync().ConfigureAwait(false)).Except(addresses).FirstOrDefault() is { } other)
-            {
-                throw new ProxyUnreachableException($"{other} has got slots since, or leads its shard since: nothing was set back",
-                    "give the command again");
-            }
+            await RequireAllAsync().ConfigureAwait(false);
             if (isDry) { return new(at.Version, at.Time, Sum(p => p.Keys), Sum(p => p.Bytes), ExpectedMs, 0, null, null); }
             progress.WriteLine($"{Prepared} are written; clients wait from now on, for about {ResetReport.Text(ExpectedMs)}");
             long began = Stopwatch.GetTimestamp();
@@ -144,6 +138,18 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         }
     }
 
+    // If slots move from then on, no shard writes. One that has got its first just before is not among these; who was asked last knows it.
+    private async Task RequireAllAsync()
+    {
+        foreach (Part part in _parts)
+        {
+            IReadOnlyList<string> owners = await cluster.AddressesAsync(part.Address).ConfigureAwait(false);
+            if (owners.Except(_parts.SelectMany(p => p.Addresses)).FirstOrDefault() is not { } other) { continue; }
+            throw new ProxyUnreachableException($"{other} has got slots since, or leads its shard since: nothing was set back",
+                "give the command again");
+        }
+    }
+
     // Until all that was acknowledged is committed, at every shard. Gives the version that has it, and nothing else, and its world-line.
     private async Task<(long Undo, long Line)> HoldAsync()
     {
@@ -160,22 +166,28 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         }
     }
 
-    private async Task<long> WriteAsync()
+    private async Task<long> WriteAsync() => (await AllAsync(p => p.WriteAsync()).ConfigureAwait(false)).Max();
+
+    // What takes all shards a while. Who is done is asked now and then, or it would take this process for dead.
+    private async Task<long[]> AllAsync(Func<Part, Task<long>> ask)
     {
-        Task<long[]> writing = Task.WhenAll(_parts.Select(p => p.WriteAsync()));
+        (Part Part, Task<long> Asked)[] asked = [.. _parts.Select(p => (p, ask(p)))];
+        Task<long[]> all = Task.WhenAll(asked.Select(a => a.Asked));
         try
         {
-            // Who is done is asked now and then, or it would take this process for dead.
-            while (await Task.WhenAny(writing, Task.Delay(Touch)).ConfigureAwait(false) != writing)
+            while (await Task.WhenAny(all, Task.Delay(Touch)).ConfigureAwait(false) != all)
             {
-                foreach (Part part in _parts.Where(p => p.HasWritten)) { await part.StateAsync("STATE").ConfigureAwait(false); }
+                foreach ((Part part, _) in asked.Where(a => a.Asked.IsCompletedSuccessfully))
+                {
+                    await part.StateAsync("STATE").ConfigureAwait(false);
+                }
             }
         }
         finally
         {
-            await ((Task)writing).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            await ((Task)all).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         }
-        return (await writing.ConfigureAwait(false)).Max();
+        return await all.ConfigureAwait(false);
     }
 
     // From here on all of it may be done, whatever fails. Gives the world-line that begins behind it.
@@ -199,8 +211,8 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
     private async Task<long> CloseAsync(long above)
     {
         long began = Stopwatch.GetTimestamp();
-        long[] results = await Task.WhenAll(_parts.Select(async part =>
-            (await part.AskAsync("CLOSE", PastCluster.Text(above)).ConfigureAwait(false)).Number)).ConfigureAwait(false);
+        long[] results = await AllAsync(async part =>
+            (await part.AskAsync("CLOSE", PastCluster.Text(above)).ConfigureAwait(false)).Number).ConfigureAwait(false);
         while (true)
         {
             await Task.WhenAll(_parts.Select(p => p.StateAsync("STATE"))).ConfigureAwait(false);
@@ -282,10 +294,15 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
     {
         private const string Moved = "MOVED ";
 
+        private readonly List<string> _before = [];
+
         // The shard has its own limit, and says what it waits for.
         private static readonly TimeSpan Further = TimeSpan.FromSeconds(20);
 
         public string Address => address;
+
+        /// <summary>As it was found, and what leads.</summary>
+        public IEnumerable<string> Addresses => [.. _before, address];
 
         public string Name { get; set; } = "";
 
@@ -301,8 +318,6 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
 
         public bool MayHaveWritten { get; private set; }
 
-        public bool HasWritten { get; private set; }
-
         public async Task<string> StateAsync(string step)
         {
             ProxyReply state = await AskAsync(step).ConfigureAwait(false);
@@ -315,7 +330,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
         {
             MayHaveWritten = true;
             ProxyReply written = await AskAsync("WRITE").ConfigureAwait(false);
-            (Keys, HasWritten) = (written.Items[1].Number, true);
+            Keys = written.Items[1].Number;
             return written.Items[0].Number;
         }
 
@@ -328,6 +343,7 @@ internal sealed class ResetRun(ClusterConnections cluster, PastInstant at, byte[
             // A node that follows names the one that leads.
             if (IsMoved(reply))
             {
+                _before.Add(address);
                 address = reply.Text.Split(' ')[^1];
                 proxy = await cluster.AtAsync(address).ConfigureAwait(false);
                 reply = await CallAsync(words).ConfigureAwait(false);

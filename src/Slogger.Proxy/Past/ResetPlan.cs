@@ -13,12 +13,12 @@ namespace Slogger.Proxy.Past;
 /// <param name="shiftMs">Expiries are put off so long, in milliseconds.</param>
 internal sealed class ResetPlan(Func<Spill> spill, long shiftMs) : IDisposable
 {
-    private static readonly byte[] s_set = "SET"u8.ToArray(), s_pxat = "PXAT"u8.ToArray(), s_unlink = "UNLINK"u8.ToArray(),
+    private static readonly byte[] s_set = "SET"u8.ToArray(), s_pxat = "PXAT"u8.ToArray(), s_delete = "DEL"u8.ToArray(),
         s_restore = "RESTORE"u8.ToArray(), s_replace = "REPLACE"u8.ToArray(), s_absolute = "ABSTTL"u8.ToArray();
 
     private readonly SpilledKeys _keys = new(spill());
 
-    // First what makes room.
+    // First what makes room, and at once: UNLINK gives it later.
     private readonly Writes _deletions = new(spill()), _values = new(spill());
 
     /// <summary>How many keys are written.</summary>
@@ -65,7 +65,7 @@ internal sealed class ResetPlan(Func<Spill> spill, long shiftMs) : IDisposable
     private void Add(RedisBatch batch, DumpedKey key)
     {
         byte[] name = key.Key.Name, expiry = Number(key.ExpiresAtMs == 0 ? 0 : key.ExpiresAtMs + shiftMs);
-        if (key.Value is not { } value) { batch.Add(s_unlink, name); }
+        if (key.Value is not { } value) { batch.Add(s_delete, name); }
         else if (!key.IsString) { batch.Add(s_restore, name, expiry, value, s_replace, s_absolute); }
         else if (key.ExpiresAtMs == 0) { batch.Add(s_set, name, value); }
         else { batch.Add(s_set, name, value, s_pxat, expiry); }

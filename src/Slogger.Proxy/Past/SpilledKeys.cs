@@ -19,6 +19,9 @@ internal sealed class SpilledKeys(Spill pieces, int knownMax = 0) : IDisposable
     /// <summary>How many there are.</summary>
     public long Count { get; private set; }
 
+    /// <summary>Their bytes.</summary>
+    public long Bytes => pieces.Bytes;
+
     /// <summary>Adds one.</summary>
     /// <exception cref="IOException">The disk refused.</exception>
     public void Add(in StoreKey key)

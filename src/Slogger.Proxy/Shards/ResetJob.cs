@@ -172,9 +172,10 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
             _isReady = true;
             await KeepUpAsync().ConfigureAwait(false);
         }
-        catch (Exception e) when (PastAnswer.WhyOf(e) is not null)
+        catch (Exception e)
         {
-            _failure = PastAnswer.WhyOf(e);
+            // Whoever asks for the state is told, whatever it is.
+            _failure = PastAnswer.WhyOf(e) ?? e.ToString();
             Plan.Dispose();
         }
     }
@@ -212,7 +213,10 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
 
     private void Take(SpilledKeys named, in StoreKey key)
     {
-        if (key.Name.AsSpan().StartsWith(prefix)) { named.Add(key); }
+        if (!key.Name.AsSpan().StartsWith(prefix)) { return; }
+        long before = named.Count;
+        named.Add(key);
+        if (named.Count > before && named.Count % KeysAtOnce == 0) { RequireRoom(named.Bytes); }
     }
 
     // However many there are, and however often each: by their hashes in parts that are told apart in memory.
@@ -246,14 +250,14 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
     }
 
     // A disk that is full stops the shard.
-    private void RequireRoom()
+    private void RequireRoom(long names = 0)
     {
         foreach ((string directory, double times) in store.Room)
         {
-            long needed = (long)(Plan.Bytes * times * LogOverhead) + Math.Min(Plan.Bytes, RoomLeft);
+            long needed = (long)(Plan.Bytes * times * LogOverhead) + Math.Min(Plan.Bytes + names, RoomLeft);
             long free = new DriveInfo(directory).AvailableFreeSpace;
             if (free >= needed) { continue; }
-            double more = (double)Plan.Bytes / Plan.Keys * _left;
+            double more = Plan.Keys == 0 ? 0 : (double)Plan.Bytes / Plan.Keys * _left;
             long values = (long)(Plan.Bytes + more) >> 20, all = (long)(needed + (more * (times * LogOverhead + 1))) >> 20;
             throw new PastException(string.Create(CultureInfo.InvariantCulture, $"about {values} MB of values are to be written in this "
                 + $"shard. For that about {all} MB are needed on the disk of {directory}, and {free >> 20} MB are free there")

@@ -1,6 +1,7 @@
 // slogger reset of more than a proxy keeps in memory: after a FLUSHALL all values are there again, and none if it does not come to its end.
 using System.Buffers;
 using System.Text.Json;
+using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -63,6 +64,30 @@ public sealed class LargeResetTests(ITestOutputHelper output)
         using RespClient after = await cluster.ConnectAsync(0);
         Assert.Equal(Count, (await after.DoAsync("DBSIZE")).AsInteger());
         for (int i = 0; i < Count; i++) { Assert.Equal(Value(i), (await after.DoAsync("GET", $"value:{i}")).Text); }
+    }
+
+    // What is deleted makes room at once, and not when Redis gets to it: the values follow.
+    [Fact]
+    public async Task MemoryIsFullOfWhatCameSince_IsSetBack()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync();
+        for (int i = 0; i < 100; i++) { await client.DoAsync("SET", $"value:{i}", Value(i)); }
+        string version = await VersionNowAsync(client);
+        await client.DoAsync("FLUSHALL");
+        for (int i = 0; i < 100; i++)
+        {
+            await client.DoAsync(["SADD", $"set:{i % 20}", .. Enumerable.Range(i * 5000, 5000).Select(m => $"member:{m}")]);
+        }
+        string used = (await client.DoAsync("INFO", "memory")).Text.Split("used_memory:")[1].Split("\r\n")[0];
+        await client.DoAsync("CONFIG", "SET", "maxmemory", used);
+        JsonElement report = await ResetAsync(deployment.Port, version);
+        Assert.Equal(120, report.GetProperty("keys").GetInt64());
+        using RespClient after = await deployment.ConnectAsync();
+        Assert.Equal(100, (await after.DoAsync("DBSIZE")).AsInteger());
+        for (int i = 0; i < 100; i++) { Assert.Equal(Value(i), (await after.DoAsync("GET", $"value:{i}")).Text); }
     }
 
     // A part of it was written when Redis had no more memory.

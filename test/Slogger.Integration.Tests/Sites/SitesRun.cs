@@ -229,6 +229,12 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
                 foreach (WideLink some in primary.Links) { some.Close(); }
                 var load = new FarLoad(_random.Next());
                 for (int s = 0; s < primary.Shards; s++) { await load.WriteAsync(primary, s, FarCommands); }
+                // Windows go up to the cut that is recorded when the link is there again.
+                for (int s = 0; s < primary.Shards; s++)
+                {
+                    using RespClient client = await primary.ConnectAsync(s);
+                    await client.DoAsync("DPR.ASOF", "AGO", "0");
+                }
                 // What comes now comes so slowly that the disaster is in between.
                 foreach (WideLink some in primary.Links)
                 {

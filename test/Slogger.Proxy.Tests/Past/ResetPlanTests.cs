@@ -39,13 +39,13 @@ public sealed class ResetPlanTests : IDisposable
         Assert.All(copies, b => Assert.InRange(b.Bytes, 1, 2 << 20));
         List<(int Database, byte[][] Words)> written = [.. copies.SelectMany(CommandsOf)];
         int deletions = keys.Count(k => k.Value is null);
-        Assert.All(written.Take(deletions), w => Assert.Equal("UNLINK", Encoding.ASCII.GetString(w.Words[0])));
+        Assert.All(written.Take(deletions), w => Assert.Equal("DEL", Encoding.ASCII.GetString(w.Words[0])));
         Assert.Equal(300, written.Count);
         Dictionary<StoreKey, byte[][]> byKey = written.ToDictionary(w => new StoreKey(w.Database, w.Words[1]), w => w.Words);
         foreach (DumpedKey key in keys)
         {
             byte[] expiry = Encoding.ASCII.GetBytes(key.ExpiresAtMs == 0 ? "0" : $"{key.ExpiresAtMs + 7}");
-            byte[][] wanted = key.Value is not { } value ? ["UNLINK"u8.ToArray(), key.Key.Name]
+            byte[][] wanted = key.Value is not { } value ? ["DEL"u8.ToArray(), key.Key.Name]
                 : !key.IsString ? ["RESTORE"u8.ToArray(), key.Key.Name, expiry, value, "REPLACE"u8.ToArray(), "ABSTTL"u8.ToArray()]
                 : key.ExpiresAtMs == 0 ? ["SET"u8.ToArray(), key.Key.Name, value]
                 : ["SET"u8.ToArray(), key.Key.Name, value, "PXAT"u8.ToArray(), expiry];
