@@ -1,6 +1,7 @@
 // slogger reset among replicated shards. A leader is lost, or hands over, behind any step: whoever leads next has all of it, or nothing,
 // and so have all shards.
 using System.Text.Json;
+using Microsoft.Data.Sqlite;
 using Slogger.Integration.Tests.Cohorts;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -260,7 +261,7 @@ public sealed class CohortResetTests(ITestOutputHelper output)
                 await nodes.LeadAsync((leader + 1) % CohortNodes.Count);
                 break;
             case Fate.Stopped:
-                ChildProcess.Suspend(nodes.ProcessId(leader));
+                Suspend(nodes, leader);
                 await nodes.LeaderAsync(but: leader);
                 ChildProcess.Resume(nodes.ProcessId(leader));
                 break;
@@ -279,6 +280,32 @@ public sealed class CohortResetTests(ITestOutputHelper output)
             {
                 await each.EventuallyAsync($"node {CohortNodes.NameOf(node)} has the same", async () =>
                     (await each.AskAsync(node, "GET", keys[i]))?.Text == found[i]);
+            }
+        }
+    }
+
+    // Not while it holds SQLite's lock: nobody else could write then.
+    private static void Suspend(CohortNodes nodes, int node)
+    {
+        for (ChildProcess.Suspend(nodes.ProcessId(node)); !MayWrite(); ChildProcess.Suspend(nodes.ProcessId(node)))
+        {
+            ChildProcess.Resume(nodes.ProcessId(node));
+        }
+
+        bool MayWrite()
+        {
+            using var database = new SqliteConnection($"Data Source={nodes.Metadata["sqlite:".Length..]};Pooling=False");
+            database.Open();
+            using SqliteCommand command = database.CreateCommand();
+            (command.CommandText, command.CommandTimeout) = ("BEGIN IMMEDIATE; ROLLBACK", 2);
+            try
+            {
+                command.ExecuteNonQuery();
+                return true;
+            }
+            catch (SqliteException e) when (e.SqliteErrorCode == 5)
+            {
+                return false;
             }
         }
     }

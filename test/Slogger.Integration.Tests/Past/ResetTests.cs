@@ -193,9 +193,9 @@ public sealed class ResetTests(ITestOutputHelper output)
         using (RespClient client = await deployment.ConnectAsync())
         {
             await client.DoAsync("MSET", "cart:1", "a", "cart:2", "b", "stock:1", "c");
-            await client.DoAsync("SET", "cart:soon", "x", "PX", "1500");
+            await client.DoAsync("SET", "cart:soon", "x", "PX", "5000");
             await client.DoAsync("RPUSH", "cart:list", "1", "2");
-            await client.DoAsync("PEXPIRE", "cart:list", "1500");
+            await client.DoAsync("PEXPIRE", "cart:list", "5000");
             version = await VersionNowAsync(client);
             await client.DoAsync("RENAME", "cart:1", "stock:1");
             await client.DoAsync("DEL", "cart:2");
