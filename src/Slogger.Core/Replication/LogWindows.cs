@@ -55,7 +55,7 @@ public readonly record struct LogWindows
     /// <summary>Whether a recorded cut lies in the stretch, or where it is not known yet.</summary>
     public bool Hides(WorldPoint cut) => HasStretch && cut > Base && (From == default || cut < From);
 
-    /// <summary>As <see cref="End"/> and <see cref="EndOffset"/>, of those windows that whoever sees the log up to a version sees.</summary>
+    /// <summary>As <see cref="End"/> and <see cref="EndOffset"/>, of those windows that are seen with the log up to a version.</summary>
     /// <param name="seen">The version: one at or below <see cref="Base"/>, or none that the stretch hides.</param>
     public (WorldPoint End, long Offset) LastIn(VersionNumber seen) =>
         HasStretch && seen <= Base.Version ? (EndBefore, EndOffsetBefore) : (End, EndOffset);

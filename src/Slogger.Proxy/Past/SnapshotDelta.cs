@@ -1,11 +1,12 @@
 // What differs between two instants of a shard, as files: the keys that have another value at the one than at the other, and those that are
 // not there any more. So a snapshot can rest on an earlier one; or on a later one, if it goes back.
 //
-// On top of what the other snapshot says, the files say this of each key that is there at the instant: its value, exactly; and of each that
-// is not: nothing, or something that had expired by then. Keys that have expired, and that Redis had not deleted, are in an RDB file of
-// all keys: they count as not there, and whoever loads it looks at the time. Going back, one of them may be alive again, so each key that
-// was named, and is not there, is removed. And it may be missing below, where what rests on the file of all keys did not count it, or where it
-// was deleted before that: so going back, all keys are looked at that were named behind the lowest of these, up to the highest.
+// On top of what the other snapshot says, the files say this of each key that is there at the instant: its value, exactly; and of each
+// that is not: nothing, or something that had expired by then. Keys that have expired, and that Redis had not deleted, are in an RDB
+// file of all keys: they count as not there, and whoever loads it looks at the time. Going back, one of them may be alive again, so each
+// key that was named, and is not there, is removed. And it may be missing below, where what rests on the file of all keys did not count
+// it, or where it was deleted before that: so going back, all keys are looked at that were named behind the lowest of these, up to the
+// highest.
 using System.Buffers.Binary;
 using System.Globalization;
 using System.Security.Cryptography;
