@@ -5,13 +5,7 @@
 // message says how far it *is* durable here, and the receiver takes nothing into its own log before that: a crash of this shard may have it
 // go on with other versions than were sent. So what the backup's log holds never has to be taken back but by a world-line that begins.
 //
-// To a backup that is far behind windows are sent, each in place of the stretch that it stands for (LogWindows): only of what is in the
-// recorded cut, since a world-line may not begin inside of one. The driver makes them, as the machine wants them. While one is being sent
-// offsets are those of its bytes, as if these were the log's. So each reply says whether its place is one in a window, and in which: the
-// receiver may have the log as it is behind where a window begins, since pieces that were sent before arrive after all. Then the window is
-// of no use. Nor is a place in a window that is not sent any more: the receiver forgets its part when it is sent something else. With each
-// welcome all windows are forgotten: the receiver has no part of one then. Up to which cut they go is not: on a link that breaks again and
-// again a stretch would never end, and no cut be noted.
+// To a backup that is far behind windows are sent, each in place of the stretch of the log that it stands for (OutgoingWindows).
 //
 // To a follower of the shard's cohort the same is sent, and "durable" is what the cohort has committed. A follower takes pieces in at once.
 // Its log may hold what no majority had, of a leader before: it says through which lines its log has passed, and is told up to where it is
@@ -79,13 +73,7 @@ public sealed class Shipper
     private long _backUs = long.MinValue / 2;
     private long _sentUs;
     private long _progressUs;
-    private readonly List<ShipWindow> _windows = [];         // made, and not yet received
-    private bool _takesWindows;        // says the receiver
-    private bool _isFarBehind;
-    private WorldPoint _windowsTo;     // the cut up to which they go
-    private readonly List<WorldPoint> _named = [];           // that one, and those that followed
-    private int _namedTo;              // so many of them were said
-    private long _logTo;               // no window begins before this offset
+    private readonly OutgoingWindows _windows;
     private bool _isConnected;
     private bool _isHeld;
     private bool _isWarned;
@@ -111,6 +99,7 @@ public sealed class Shipper
     {
         (_stream, _self, _history, _options, _mutation) = (stream, self, history, options, mutation);
         _branches = [.. branches];
+        _windows = new(options, mutation);
         (_start, _end, _durable, _cut, _began) = (start, end, end, cut, end.Offset);
     }
 
@@ -146,17 +135,17 @@ public sealed class Shipper
     public long Kept => KeepFrom is { } from ? _end.Offset - (_hasAnswered ? from : Math.Max(from, _began)) : 0;
 
     /// <summary>The windows that may yet be sent, or sent again.</summary>
-    public IReadOnlyList<ShipWindow> Windows => _windows;
+    public IReadOnlyList<ShipWindow> Windows => _windows.Made;
 
     /// <summary>Bytes of the log in whose place windows have arrived, less what was left of them.</summary>
-    public long BytesSpared { get; private set; }
+    public long BytesSpared => _windows.BytesSpared;
 
     /// <summary>Whether the receiver is so far behind that windows are sent, as far as it takes them.</summary>
-    public bool SendsWindows => State == ShipperState.Shipping && _isFarBehind && _takesWindows;
+    public bool SendsWindows => State == ShipperState.Shipping && _windows.AreSent;
 
     /// <summary>A window is wanted that begins where this ends, and ends at or below the version; null: none is.</summary>
-    public (LogIndex From, VersionNumber Below)? WindowWanted => SendsWindows && _sent.Offset >= _logTo
-        && _sent.Line == _end.Line && WindowAt(_sent) is null && WindowsTo is var below && below > _sent.Closed ? (_sent, below) : null;
+    public (LogIndex From, VersionNumber Below)? WindowWanted =>
+        State == ShipperState.Shipping ? _windows.WantedAt(_sent, _end) : null;
 
     /// <summary>What the backup as a whole has durable, and will never lose: what a commit of scope `backup` waits for.</summary>
     public WorldPoint Watermark { get; private set; }
@@ -192,7 +181,7 @@ public sealed class Shipper
     {
         if (cut <= _cut) return;
         _cut = cut;
-        if (_named.Count is > 0 and < HeldCuts.Max - 1) _named.Add(cut);
+        _windows.CutRecorded(cut);
     }
 
     /// <summary>The window that was wanted is made.</summary>
@@ -206,7 +195,7 @@ public sealed class Shipper
     /// <param name="until">Above that.</param>
     public void NotMade(LogIndex from, long until)
     {
-        if (from == WindowWanted?.From) _logTo = until;
+        if (from == WindowWanted?.From) _windows.NoneBelow(until);
     }
 
     /// <summary>There is a connection to the receiver, a new one.</summary>
@@ -238,18 +227,8 @@ public sealed class Shipper
     public void Tick(long nowUs, IShippedLog log, List<ShipperEffect> effects)
     {
         WatchBudget(effects);
-        long behind = _durable.Offset - Math.Max(_received.Offset, _sent.Offset);
-        _isFarBehind = behind > (_isFarBehind ? _options.WindowsAboveBytes / 8 : _options.WindowsAboveBytes);
-        // The receiver counts no cut inside of windows. So they go up to one that it has heard of, and on when it counts as a whole: else a
-        // backup that never catches up would hold nothing new.
-        if (SendsWindows && _sent.Point >= _windowsTo && Watermark >= _windowsTo && _cut > _windowsTo)
-        {
-            _windowsTo = _cut;
-            _named.Clear();
-            _named.Add(_cut);
-            _namedTo = 0;
-        }
-
+        _windows.Look(_durable.Offset - Math.Max(_received.Offset, _sent.Offset));
+        if (SendsWindows) _windows.Extend(_sent.Point, Watermark, _cut);
         switch (State)
         {
             case ShipperState.Greeting or ShipperState.AwaitsSeed when _isConnected && nowUs - _sentUs >= _options.ResendUs:
@@ -289,10 +268,10 @@ public sealed class Shipper
                 break;
             case ShipReplyKind.Ack or ShipReplyKind.Nack when State == ShipperState.Shipping && reply.Generation == Generation:
                 Learn(reply);
-                LogIndex back = reply.Window is { } part && !_windows.Contains(part) ? part.From : reply.Received;
+                LogIndex back = reply.Window is { } part && !_windows.Made.Contains(part) ? part.From : reply.Received;
                 bool isInLog = reply.Window is null && _mutation != ShipMutation.PlaceInLogIsInWindow;
                 // One that was overtaken misses what the receiver has by now, and what the log may no longer hold.
-                if (isInLog && back >= _backedUp && _windows.RemoveAll(w => w.From < back && back < w.To) > 0) GoBack(back, nowUs);
+                if (isInLog && back >= _backedUp && _windows.DropAround(back)) GoBack(back, nowUs);
                 Acknowledged(back, nowUs);
                 if (reply.Kind == ShipReplyKind.Nack && back >= _backedUp && _mutation != ShipMutation.ResendForgotten
                     && (back != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(back, nowUs);
@@ -353,11 +332,9 @@ public sealed class Shipper
 
         (State, _hasAnswered) = (ShipperState.Shipping, true);
         (_cutSent, _durableSent, _backTo) = (default, default, default);
-        _windows.Clear();
-        _logTo = 0;
         _backedUp = reply.Durable;
         Learn(reply);
-        _namedTo = Watermark >= _windowsTo ? _named.Count : 0;
+        _windows.Welcomed(Watermark);
         if (_mutation != ShipMutation.ResendForgotten || _sent < at) GoBack(at, nowUs);
     }
 
@@ -380,16 +357,14 @@ public sealed class Shipper
     {
         _backedUp = LogIndex.Max(_backedUp, reply.Durable);
         if (reply.Watermark > Watermark) Watermark = reply.Watermark;
-        _takesWindows = reply.TakesWindows;
+        _windows.AreTaken = reply.TakesWindows;
     }
 
     private void Acknowledged(LogIndex received, long nowUs)
     {
         if (received <= _received) return;
         (_received, _progressUs) = (received, nowUs);
-        foreach (ShipWindow w in _windows)
-            if (w.To <= received) BytesSpared += w.To.Offset - w.From.Offset - w.Bytes;
-        _windows.RemoveAll(w => w.To <= received);
+        _windows.Arrived(received);
         while (_inFlight.TryPeek(out (LogIndex To, long Bytes) first) && first.To <= received)
         {
             _inFlightBytes -= first.Bytes;
@@ -405,9 +380,7 @@ public sealed class Shipper
     {
         (_sent, _received, _backTo) = (to, to, to);
         (_progressUs, _backUs) = (nowUs, nowUs);
-        _windows.RemoveAll(w => w.To <= to);
-        // What it has no part of it may not take any more.
-        if (!_takesWindows) _windows.RemoveAll(w => w.From >= to);
+        _windows.GoBack(to);
 
         // What it has remains to be confirmed.
         LogIndex[] has = [.. _unconfirmed.Where(end => end <= to)];
@@ -425,8 +398,8 @@ public sealed class Shipper
         {
             LogIndex from = _sent;
             if (WindowWanted is not null) break;
-            ShipWindow? window = WindowAt(from);
-            if ((window is { } part ? EndOfPart(part) : EndOfNext(log)) is not { } to)
+            ShipWindow? window = _windows.At(from);
+            if ((window is { } part ? _windows.EndOfPart(part, from) : EndOfNext(log)) is not { } to)
             {
                 AwaitSeed(SeedFor($"the log no longer reaches back to {from}, where the backup's ends"), effects);
                 return;
@@ -454,15 +427,12 @@ public sealed class Shipper
 
     private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;
 
-    // First up to where windows go, and the cuts that followed: a receiver that has begun anew does not know them, notes only what it
-    // knows, and one of them has to be one that all streams hold.
-    private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point
-        : _namedTo < _named.Count ? _named[_namedTo] : _cut;
+    private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point : _windows.CutToName ?? _cut;
 
     private ShipRequest.Piece Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects, ShipWindow? window = null)
     {
         (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
-        if (_namedTo < _named.Count) _namedTo++;
+        _windows.CutNamed();
         if (to != from) _unconfirmed.Enqueue(to);
         _owesDurable = Confirm() < _cutSent.Version;
         ShipRequest.Piece piece = new(_stream, _self, from, to, Durable, _cutSent, nowUs)
@@ -484,43 +454,10 @@ public sealed class Shipper
         return _confirmed;
     }
 
-    private VersionNumber WindowsTo => _mutation == ShipMutation.WindowsBeyondCut ? _end.Closed
-        : _windowsTo.WorldLine == _sent.WorldLine ? _windowsTo.Version : _sent.Closed;
-
-    private ShipWindow? WindowAt(LogIndex at)
-    {
-        foreach (ShipWindow w in _windows)
-            if (IsIn(w, at)) return w;
-        return null;
-    }
-
-    // Inside of a window nothing is closed; each begins behind another version.
-    private static bool IsIn(in ShipWindow window, LogIndex at) => window.From <= at && at < window.To && at.Closed == window.From.Closed;
-
-    private LogIndex EndOfPart(in ShipWindow window)
-    {
-        long offset = _sent.Offset + _options.PieceBytesMax;
-        return offset >= window.From.Offset + window.Bytes ? window.To : _sent with { Offset = offset };
-    }
-
-    // A piece of the log as it is ends where a window begins: a place behind that is one of the window. Also after going back below
-    // windows that are still to be sent.
-    private int BytesBeforeWindows()
-    {
-        long until = _sent.Offset < _logTo ? _logTo : long.MaxValue;
-        foreach (ShipWindow w in _windows)
-        {
-            if (w.From.Line == _sent.Line && w.From.Offset > _sent.Offset && _mutation != ShipMutation.LogRunsIntoWindow)
-                until = Math.Min(until, w.From.Offset);
-        }
-
-        return (int)Math.Min(_options.PieceBytesMax, until - _sent.Offset);
-    }
-
     /// <summary>The end of the piece that follows what was sent; that itself if there is none, null if the log has been trimmed.</summary>
     private LogIndex? EndOfNext(IShippedLog log)
     {
-        int bytesMax = BytesBeforeWindows();
+        int bytesMax = _windows.PieceBytesAt(_sent);
         // What is durable here the receiver takes in at once; together with what is not it would wait for that.
         if (_sent.Line == _end.Line) return _sent < _end
             ? log.EndOfPiece(_sent, _sent < _durable ? _durable : _end, bytesMax) : _sent;
