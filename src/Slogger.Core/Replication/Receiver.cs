@@ -27,17 +27,12 @@ namespace Slogger.Core.Replication;
 /// <summary>Receives one stream. Not thread-safe. Source: the paper, sections 5.3, 5.5 and 5.6; design, section 10.</summary>
 public sealed class Receiver : ICopyReceiver
 {
-    // What a piece takes in memory besides its bytes: one may hold none, but the end of a version.
-    private const int PieceBytes = 64;
-
     private readonly ReceiverStart _start;
     private readonly ShipMutation _mutation;
-    private readonly Queue<ShipRequest.Piece> _staged = new();
+    private readonly StagedPieces _staged = new();
     private readonly HeldCuts _ahead = new();
     private readonly SeedReceiver? _seeding;
     private LogWindows _windows;
-    private ShipWindow? _partial;      // of which a part is staged
-    private long _stagedBytes;
     private Sender _newest;
     private Sender? _current;          // whose pieces are taken
     private SiteEpoch _site;
@@ -247,7 +242,7 @@ public sealed class Receiver : ICopyReceiver
         else if (sender == _current)
         {
             // Whoever connects anew does not know what the rest of a window was.
-            if (_partial is not null) Drop(effects);
+            if (_staged.Partial is not null) Drop(effects);
             effects.Add(Say(ShipReplyKind.Welcome));
         }
         else if (Is(ShipMutation.SenderNotRecorded) || Is(ShipMutation.OlderSenderAccepted)) Accept(sender, effects);
@@ -295,9 +290,8 @@ public sealed class Receiver : ICopyReceiver
 
     private void Drop(List<ReceiverEffect> effects)
     {
-        if (_staged.Count > 0) effects.Add(new ReceiverEffect.Forget());
+        if (!_staged.IsEmpty) effects.Add(new ReceiverEffect.Forget());
         _staged.Clear();
-        (_stagedBytes, _partial) = (0, null);
         (_received, _confirmed) = (_appended, default);
     }
 
@@ -323,17 +317,16 @@ public sealed class Receiver : ICopyReceiver
             return;
         }
 
-        long bytes = BytesOf(piece);
         // The rest of a window is not coming: what there is of it is no part of anything. What went before it is in the log already.
-        bool isOther = _partial is { } partial && !piece.IsHeartbeat && piece.Window != partial && piece.To > partial.From;
+        bool isOther = _staged.Partial is { } partial && !piece.IsHeartbeat && piece.Window != partial && piece.To > partial.From;
         if (isOther && !Is(ShipMutation.PartOfWindowStays)) Drop(effects);
         bool isNext = (piece.From == _received && IsNextOf(piece))
             || (Is(ShipMutation.GapsAccepted) && piece.From > _received && !piece.IsBranch);
         bool isMissed = piece.IsHeartbeat ? piece.From > _received : !isNext && piece.To > _received;
         if (isNext && !piece.IsHeartbeat)
         {
-            isMissed = _stagedBytes + bytes > _start.StagedBytesMax && _staged.Count > 0;
-            if (!isMissed) Stage(piece, bytes, effects);
+            isMissed = !_staged.HasRoom(piece, _start.StagedBytesMax);
+            if (!isMissed) Stage(piece, effects);
         }
 
         _confirmed = LogIndex.Max(_confirmed, piece.Durable);
@@ -347,12 +340,10 @@ public sealed class Receiver : ICopyReceiver
         effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
     }
 
-    private static long BytesOf(ShipRequest.Piece piece) => PieceBytes + piece.DataBytes;
-
     // Of a window what follows is the rest of it, from its beginning on.
     private bool IsNextOf(ShipRequest.Piece piece) =>
-        piece.Window is not { } window ? _partial is null || Is(ShipMutation.PartOfWindowStays)
-        : _partial is { } partial ? window == partial : piece.From == window.From && TakesWindows;
+        piece.Window is not { } window ? _staged.Partial is null || Is(ShipMutation.PartOfWindowStays)
+        : _staged.Partial is { } partial ? window == partial : piece.From == window.From && TakesWindows;
 
     // Of the windows before, no recorded cut is asked for any more.
     private bool TakesWindows => _start.TakesWindows && (_start.Counts || _isCounted) && !_isFrozen
@@ -361,12 +352,10 @@ public sealed class Receiver : ICopyReceiver
     private bool HidesCuts => _windows is { HasStretch: true, From: var from } && from != default && _held >= from
         && !Is(ShipMutation.WindowsNotTold);
 
-    private void Stage(ShipRequest.Piece piece, long bytes, List<ReceiverEffect> effects)
+    private void Stage(ShipRequest.Piece piece, List<ReceiverEffect> effects)
     {
-        _staged.Enqueue(piece);
-        _stagedBytes += bytes;
+        _staged.Add(piece);
         _received = piece.To;
-        _partial = piece.Window is { } window && piece.To != window.To ? window : null;
         effects.Add(new ReceiverEffect.Keep(piece));
     }
 
@@ -377,9 +366,8 @@ public sealed class Receiver : ICopyReceiver
         while (_staged.TryPeek(out ShipRequest.Piece? piece)
             && ((piece.Window?.To ?? piece.To) <= _confirmed || Is(ShipMutation.AppendsUnconfirmed)))
         {
-            if (piece.Window is { } part && part == _partial && !Is(ShipMutation.WindowTakenInParts)) break;
-            _staged.Dequeue();
-            _stagedBytes -= BytesOf(piece);
+            if (piece.Window is { } part && part == _staged.Partial && !Is(ShipMutation.WindowTakenInParts)) break;
+            _staged.RemoveFirst();
             if (piece.Window?.From == piece.From) _windows = _windows.Began(_noted);
             if (piece.Window?.To == piece.To) _windows = _windows.Ended(piece.To.Point, piece.To.Offset);
             if (piece.IsBranch) _windows = _windows.BackTo(piece.To.Point, piece.To.Offset);
@@ -391,7 +379,7 @@ public sealed class Receiver : ICopyReceiver
         }
 
         // With its windows a stretch ends, and not with a part of one that is still to come.
-        if (_partial is not null) return;
+        if (_staged.Partial is not null) return;
         if (_ahead.Reached(_appended.Point, _noted, Is(ShipMutation.HeldWithoutWorldLine)) is not { } cut) return;
         // Before that the seed holds what belongs to later versions.
         if (cut < _start.Floor && !Is(ShipMutation.SeedCountsAtOnce)) return;
@@ -443,7 +431,7 @@ public sealed class Receiver : ICopyReceiver
         new(new(kind, Stream, Generation, _received, _durable, _held, _watermark,
             kind is ShipReplyKind.Ack or ShipReplyKind.Nack ? _echoUs : 0, _newest)
         {
-            Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null, TakesWindows = TakesWindows, Window = _partial,
+            Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null, TakesWindows = TakesWindows, Window = _staged.Partial,
         });
 
     private bool Is(ShipMutation mutation) => _mutation == mutation;

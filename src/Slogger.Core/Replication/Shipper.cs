@@ -55,8 +55,7 @@ public sealed class Shipper
     private long _start;               // what lies below is not kept for the backup
     private readonly long _began;      // where the log ended when this began
     private bool _hasAnswered;         // the receiver has said where it is
-    private readonly Queue<(LogIndex To, long Bytes)> _inFlight = new();
-    private long _inFlightBytes;
+    private readonly SentPieces _pieces = new();
     private LogIndex _end;             // of the log: what has arrived
     private LogIndex _durable;         // here
     private LogIndex _sent;            // the paper's sent-spec
@@ -65,9 +64,6 @@ public sealed class Shipper
     private WorldPoint _cut;
     private WorldPoint _cutSent;
     private LogIndex _durableSent;
-    private readonly Queue<LogIndex> _unconfirmed = new();   // ends of pieces that were sent, and are not durable here
-    // the last version that the receiver can take in: with the piece that ends it, or a later one, durable here
-    private VersionNumber _confirmed;
     private bool _owesDurable;         // a cut was sent, and what it covers could not be taken in yet
     private LogIndex _backTo;          // where a nack has had it go back to, and when
     private long _backUs = long.MinValue / 2;
@@ -128,7 +124,7 @@ public sealed class Shipper
     public LogIndex BackedUp => _backedUp;
 
     /// <summary>Bytes that are on their way to the receiver.</summary>
-    public long WindowUsed => _inFlightBytes;
+    public long WindowUsed => _pieces.Bytes;
 
     /// <summary>Bytes of the log that are kept for the backup, as far as they count. Before it has answered nobody knows what it needs of
     /// what there was: that does not.</summary>
@@ -235,7 +231,7 @@ public sealed class Shipper
                 Greet(nowUs, effects);
                 break;
             case ShipperState.Shipping:
-                if (_inFlight.Count > 0 && nowUs - _progressUs >= _options.ResendUs) GoBack(_received, nowUs);
+                if (_pieces.Count > 0 && nowUs - _progressUs >= _options.ResendUs) GoBack(_received, nowUs);
                 Ship(nowUs, log, effects);
                 break;
         }
@@ -365,12 +361,7 @@ public sealed class Shipper
         if (received <= _received) return;
         (_received, _progressUs) = (received, nowUs);
         _windows.Arrived(received);
-        while (_inFlight.TryPeek(out (LogIndex To, long Bytes) first) && first.To <= received)
-        {
-            _inFlightBytes -= first.Bytes;
-            _inFlight.Dequeue();
-        }
-
+        _pieces.Arrived(received);
         // What an earlier connection had sent has arrived after all.
         if (received > _sent) GoBack(received, nowUs);
     }
@@ -381,20 +372,13 @@ public sealed class Shipper
         (_sent, _received, _backTo) = (to, to, to);
         (_progressUs, _backUs) = (nowUs, nowUs);
         _windows.GoBack(to);
-
-        // What it has remains to be confirmed.
-        LogIndex[] has = [.. _unconfirmed.Where(end => end <= to)];
-        _unconfirmed.Clear();
-        foreach (LogIndex end in has) _unconfirmed.Enqueue(end);
-        if (has.Length == 0) _confirmed = to.Closed;
-        _inFlight.Clear();
-        _inFlightBytes = 0;
+        _pieces.GoBack(to);
     }
 
     private void Ship(long nowUs, IShippedLog log, List<ShipperEffect> effects)
     {
         bool isSaid = false;
-        while (_inFlight.Count < _options.PiecesMax && _inFlightBytes < _options.WindowBytes)
+        while (_pieces.Count < _options.PiecesMax && _pieces.Bytes < _options.WindowBytes)
         {
             LogIndex from = _sent;
             if (WindowWanted is not null) break;
@@ -406,17 +390,14 @@ public sealed class Shipper
             }
 
             if (to == from || MayWait(from, to, nowUs)) break;
-            if (_inFlight.Count == 0) _progressUs = nowUs;
-            long bytes = Send(from, to, nowUs, effects, window).DataBytes;
-            isSaid = true;
-            _inFlight.Enqueue((to, bytes));
-            _inFlightBytes += bytes;
-            _sent = to;
+            if (_pieces.Count == 0) _progressUs = nowUs;
+            Send(from, to, nowUs, effects, window);
+            (isSaid, _sent) = (true, to);
         }
 
         // Idle shards speak too: the watermark is the least of what is known of all streams. What is durable here is news only with a cut:
         // until then the receiver could not count it, and it takes in both at once.
-        bool isNews = Cut > _cutSent || (_owesDurable && Confirm() >= _cutSent.Version)
+        bool isNews = Cut > _cutSent || (_owesDurable && _pieces.Confirm(Durable) >= _cutSent.Version)
             || (Durable > _durableSent && nowUs - _sentUs >= _options.DurableUs);
         if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
     }
@@ -429,29 +410,17 @@ public sealed class Shipper
 
     private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point : _windows.CutToName ?? _cut;
 
-    private ShipRequest.Piece Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects, ShipWindow? window = null)
+    private void Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects, ShipWindow? window = null)
     {
         (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
         _windows.CutNamed();
-        if (to != from) _unconfirmed.Enqueue(to);
-        _owesDurable = Confirm() < _cutSent.Version;
         ShipRequest.Piece piece = new(_stream, _self, from, to, Durable, _cutSent, nowUs)
         {
             Admits = Admits, HeardUs = HeardUs, Window = window,
         };
+        if (!piece.IsHeartbeat) _pieces.Add(to, piece.DataBytes);
+        _owesDurable = _pieces.Confirm(Durable) < _cutSent.Version;
         effects.Add(new ShipperEffect.Send(piece));
-        return piece;
-    }
-
-    private VersionNumber Confirm()
-    {
-        while (_unconfirmed.TryPeek(out LogIndex to) && to <= Durable)
-        {
-            _confirmed = to.Closed;
-            _unconfirmed.Dequeue();
-        }
-
-        return _confirmed;
     }
 
     /// <summary>The end of the piece that follows what was sent; that itself if there is none, null if the log has been trimmed.</summary>
