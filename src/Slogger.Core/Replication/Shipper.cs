@@ -337,6 +337,7 @@ public sealed class Shipper
     private void AwaitSeed(ShipperEffect by, List<ShipperEffect> effects)
     {
         State = ShipperState.AwaitsSeed;
+        _windows.Clear();
         if (_isHeld) effects.Add(new ShipperEffect.HoldWrites(_isHeld = false));
         effects.Add(by);
     }
@@ -464,6 +465,7 @@ public sealed class Shipper
         if (isOver && _options.AtBudget == BudgetChoice.Detach)
         {
             State = ShipperState.Detached;
+            _windows.Clear();
             _start = _durable.Offset;
             effects.Add(new ShipperEffect.Detached());
         }
