@@ -13,6 +13,7 @@ internal sealed unsafe partial class FrontEndLoop
         if (!MayConnect) { return; }
         IsStoreClosed = false;
         Catalog.OnStoreOpens(run);
+        Directory.OnStoreOpens(run);
         Probe.OnStoreOpens();
         Carrier.OnStoreOpens();
         Replies.OnStoreOpens();

@@ -25,6 +25,15 @@ internal sealed class UpstreamDirectory(FrontEndLoop loop)
     private readonly List<Upstream> _unidentified = [];
     private int _idsAwaited;
     private bool _needsIds;
+    private string _storeRun = "";
+
+    /// <summary>The store can be used. Another run of its program gives out the ids of its last run once more.</summary>
+    /// <param name="run">Which run it is; empty: not known.</param>
+    public void OnStoreOpens(string run)
+    {
+        if (run.Length == 0 || run != _storeRun) { _goneIds.Clear(); }
+        _storeRun = run;
+    }
 
     /// <summary>A connection attempt has begun.</summary>
     public void Add(Upstream upstream)

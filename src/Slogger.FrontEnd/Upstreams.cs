@@ -127,6 +127,7 @@ internal sealed class Upstreams(FrontEndLoop loop)
         loop.CountInternal("auth");
         upstream.Write(loop.Store.Login);
         upstream.Expect(null, 1, ReplyKind.OwnLogin);
+        loop.Directory.LearnId(upstream);
         return upstream;
     }
 

@@ -1,5 +1,6 @@
 // A Redis that asks for passwords: clients must give theirs, the proxy has its own, and versions are committed all the same.
 // Who logs in as the user that the proxy is shares its connection; who does not never does.
+using System.Net;
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -267,9 +268,17 @@ public sealed class CredentialTests
         string id = (await busy.CallAsync("CLIENT", "ID")).Text;
         using var other = await deployment.ConnectAsync();
         await other.DoAsync("AUTH", Password);
+        string[] listed = (await other.CallAsync("CLIENT", "LIST")).Text.Split('\n');
+        foreach (RespClient client in (RespClient[])[idle, busy, other])
+        {
+            Assert.Single(listed, l => l.Contains(AddressOf(client), StringComparison.Ordinal));
+        }
+        Assert.Contains(listed, l => l.StartsWith($"id={id}{AddressOf(busy)}", StringComparison.Ordinal));
         Assert.Equal(":1", (await other.CallAsync("CLIENT", "KILL", "ID", id)).Compact);
         Assert.True(await busy.IsClosedWithinAsync(Generous));
         await idle.DoAsync("INCR", "n");
+
+        static string AddressOf(RespClient client) => $" addr=127.0.0.1:{((IPEndPoint)client.LocalEndPoint!).Port} ";
     }
 
     [Fact]
