@@ -14,7 +14,7 @@ public sealed class LogReader : IDisposable
     private readonly long _toOffset;
     private Segment? _segment;
     private BlockReader? _blocks;
-    private long _nextBlock;
+    private long _nextBlock, _nextOffset;   // where the next block is in the segment, and in the stream
     private bool _hasBlock;
 
     internal LogReader(Func<LogView> view, long generation, long fromOffset, long toOffset)
@@ -68,7 +68,7 @@ public sealed class LogReader : IDisposable
         if (index < 0 || CurrentView().Extents[index].Segment != segment) { return; }
         IndexPoint nearest = segment.FindOffset(offset);
         if (nearest.FilePosition <= _nextBlock) { return; }
-        _nextBlock = nearest.FilePosition;
+        (_nextBlock, _nextOffset) = (nearest.FilePosition, nearest.StreamOffset);
         _blocks?.Seek(nearest);
         _hasBlock = false;
     }
@@ -94,7 +94,7 @@ public sealed class LogReader : IDisposable
             try
             {
                 IndexPoint nearest = segment.FindOffset(Position);
-                _nextBlock = nearest.FilePosition;
+                (_nextBlock, _nextOffset) = (nearest.FilePosition, nearest.StreamOffset);
                 _blocks = segment.OpenReader();
                 _blocks.Seek(nearest);
             }
@@ -107,12 +107,15 @@ public sealed class LogReader : IDisposable
         while (!_hasBlock || Position >= _blocks!.Header.StreamOffset + _blocks.Header.DataBytes)
         {
             _hasBlock = false;
-            if (_blocks!.Read(_nextBlock, segment.DurableEnd) != BlockStatus.Valid)
+            // Those between are passed.
+            long wantedFrom = _nextOffset < Position ? Position : long.MinValue;
+            if (_blocks!.Read(_nextBlock, segment.DurableEnd, wantedFrom) != BlockStatus.Valid)
             {
                 throw segment.Corrupt(_nextBlock, "a block that was durable is missing or damaged", _blocks);
             }
             _hasBlock = true;
             _nextBlock += _blocks.Header.TotalBytes;
+            _nextOffset = _blocks.Header.StreamOffset + _blocks.Header.DataBytes;
         }
         return _blocks.Data[(int)(Position - _blocks.Header.StreamOffset)..];
     }

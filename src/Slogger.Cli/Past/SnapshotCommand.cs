@@ -26,8 +26,8 @@ internal static class SnapshotCommand
     [
         new("to", What, SnapshotPlace.Form, "Where it goes: CLUSTER-VERSION is made in it. Keys, endpoint and region of a bucket come "
             + "from the environment or a profile, as of the tools of AWS.", "none", ""),
-        new("from", What, "SNAPSHOT", "Rest on this snapshot, of an earlier or a later instant: take only the keys that differ from it.",
-            "none: all keys", ""),
+        new("from", What, "SNAPSHOT", "Rest on this snapshot, of an earlier or a later instant: take only the keys that something "
+            + "was done to since.", "none: all keys", ""),
         new("parallel", What, "N", "How many shards make their files at a time. Each needs memory for one more copy of its data.", "2", ""),
         .. PastArguments.Instant,
         .. PastArguments.Access,

@@ -4,6 +4,7 @@
 // A position in the segment is the sum of the bytes of all blocks before. If the segment is one file, that is the position in the file,
 // and any block can be read. Of a segment of several files the blocks are read in order, from an index point on: the next one is where
 // a file goes on with the block of the next number.
+using System.Buffers;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 
@@ -31,7 +32,7 @@ internal enum BlockStatus
 internal sealed class BlockReader(
     SegmentFile files, uint salt, Func<IReadOnlyList<long>>? ends = null, int windowBytes = BlockReader.WindowBytes) : IDisposable
 {
-    private const int WindowBytes = 256 << 10;
+    private const int WindowBytes = 256 << 10, HeaderWindowBytes = 8 << 10;
 
     private readonly Window[] _windows = [.. files.Parts.Select(f => new Window(f, windowBytes))];
     private readonly long[] _next = new long[files.Parts.Count];   // of several files: where each goes on
@@ -74,9 +75,13 @@ internal sealed class BlockReader(
     }
 
     /// <summary>Reads the block at <paramref name="position"/>, which must end at or below <paramref name="limit"/>.</summary>
-    public BlockStatus Read(long position, long limit)
+    /// <param name="position">Where it is in the segment.</param>
+    /// <param name="limit">Up to where may be read.</param>
+    /// <param name="wantedFrom">An offset in the stream. Of a block whose data ends at or below it, only the header is read and verified.
+    /// </param>
+    public BlockStatus Read(long position, long limit, long wantedFrom = long.MinValue)
     {
-        if (IsOneFile) { return ReadAt(0, position, limit); }
+        if (IsOneFile) { return ReadAt(0, position, limit, wantedFrom); }
         PassBlock();
         _found = -1;
         if (position >= limit) { return BlockStatus.Empty; }
@@ -90,7 +95,7 @@ internal sealed class BlockReader(
             if (isHeader && header.Number == _number)
             {
                 _found = part;
-                BlockStatus status = ReadAt(part, _next[part], until[part]);
+                BlockStatus status = ReadAt(part, _next[part], until[part], wantedFrom);
                 _isPassed = status != BlockStatus.Valid;
                 return status;
             }
@@ -116,9 +121,10 @@ internal sealed class BlockReader(
         _isPassed = true;
     }
 
-    private BlockStatus ReadAt(int part, long position, long limit)
+    private BlockStatus ReadAt(int part, long position, long limit, long wantedFrom)
     {
-        if (limit - position < BlockFormat.HeaderBytes || !TryLoad(part, position, BlockFormat.HeaderBytes, limit))
+        int ahead = wantedFrom == long.MinValue ? windowBytes : HeaderWindowBytes;
+        if (limit - position < BlockFormat.HeaderBytes || !TryLoad(part, position, BlockFormat.HeaderBytes, limit, ahead))
         {
             return BlockStatus.Empty;
         }
@@ -127,10 +133,13 @@ internal sealed class BlockReader(
         {
             return BlockFormat.IsZero(headerBytes) ? BlockStatus.Empty : BlockStatus.Corrupt;
         }
-        if (header.TotalBytes > limit - position || !TryLoad(part, position, header.TotalBytes, limit))
+        if (header.TotalBytes > limit - position) { return BlockStatus.Torn; }
+        if (header.StreamOffset + header.DataBytes <= wantedFrom)
         {
-            return BlockStatus.Torn;
+            (Header, _part) = (header, part);
+            return BlockStatus.Valid;
         }
+        if (!TryLoad(part, position, header.TotalBytes, limit)) { return BlockStatus.Torn; }
         ReadOnlySpan<byte> block = _windows[part].Bytes(_blockStart, header.TotalBytes);
         if (!BlockFormat.IsPayloadIntact(block, header))
         {
@@ -175,28 +184,47 @@ internal sealed class BlockReader(
         return true;
     }
 
-    public void Dispose() => files.Dispose();
+    public void Dispose()
+    {
+        files.Dispose();
+        foreach (Window window in _windows) { window.Dispose(); }
+    }
 
-    private bool TryLoad(int part, long position, int length, long limit) =>
-        (_blockStart = _windows[part].Load(position, length, limit)) >= 0;
+    private bool TryLoad(int part, long position, int length, long limit, int ahead = int.MaxValue) =>
+        (_blockStart = _windows[part].Load(position, length, limit, ahead)) >= 0;
 
     // A part of a file, in memory.
-    private sealed class Window(ILogFile file, int bytes)
+    private sealed class Window(ILogFile file, int bytes) : IDisposable
     {
-        private byte[] _bytes = new byte[bytes];
+        private byte[] _bytes = [];
         private long _start;
         private int _length;
 
         public ReadOnlySpan<byte> Bytes(int start, int length) => _bytes.AsSpan(start, length);
 
         /// <summary>Where in it the bytes are then; -1: the file has not so many below the limit.</summary>
-        public int Load(long position, int length, long limit)
+        /// <param name="position">Where they are in the file.</param>
+        /// <param name="length">How many they are.</param>
+        /// <param name="limit">Up to where may be read.</param>
+        /// <param name="ahead">How many are read at most if they are not there, unless more are wanted.</param>
+        public int Load(long position, int length, long limit, int ahead)
         {
             if (position >= _start && position + length <= _start + _length) { return (int)(position - _start); }
-            if (length > _bytes.Length) { _bytes = new byte[length]; }
+            if (Math.Max(length, bytes) is int room && room > _bytes.Length)
+            {
+                Dispose();
+                _bytes = ArrayPool<byte>.Shared.Rent(room);
+            }
             _start = position;
-            _length = file.Read(_bytes.AsSpan(0, (int)Math.Clamp(limit - position, 0, _bytes.Length)), position);
+            int most = Math.Max(length, Math.Min(ahead, bytes));
+            _length = file.Read(_bytes.AsSpan(0, (int)Math.Clamp(limit - position, 0, most)), position);
             return _length >= length ? 0 : -1;
+        }
+
+        public void Dispose()
+        {
+            if (_bytes.Length > 0) { ArrayPool<byte>.Shared.Return(_bytes); }
+            (_bytes, _length) = ([], 0);
         }
     }
 }

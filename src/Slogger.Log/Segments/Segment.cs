@@ -20,7 +20,7 @@ internal readonly record struct IndexPoint(
 
 internal sealed class Segment
 {
-    private const int IndexStrideBytes = 512 << 10;
+    private const int IndexStrideBytes = 128 << 10;
 
     private readonly Lock _indexLock = new();
     private readonly List<IndexPoint> _index = [];

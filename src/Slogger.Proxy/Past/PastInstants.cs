@@ -41,6 +41,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
     public required Func<long> NowUs { get; init; }
 
+    /// <summary>Has a version committed soon, and closed by itself even if it is empty: somebody waits for it.</summary>
+    public required Action<VersionNumber> Await { get; init; }
+
     /// <summary>Who had which slots.</summary>
     public required PastOwners Owners { get; init; }
 
@@ -121,6 +124,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
         while ((committed = PastInstant.Committed(wanted, isNow, Committed().Version,
             cut => log.BoundaryAtOrBelow(cut)?.Version ?? VersionNumber.Zero)) is null)
         {
+            // Again and again: the one that is open here may be an earlier one still.
+            Await(VersionNumber.Min(wanted, KnownGrid.VersionAt(nowUs)));
             if (Environment.TickCount64 > waitsUntil)
             {
                 throw new PastException(string.Create(CultureInfo.InvariantCulture,

@@ -220,7 +220,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
                 await using var server = new RedisSupervisor(_server!);
                 try
                 {
-                    await LoadAsync(server, job).ConfigureAwait(false);
+                    await LoadBehindOthersAsync(server, job).ConfigureAwait(false);
                 }
                 finally
                 {
@@ -256,14 +256,28 @@ internal sealed class ShardSnapshots : IPastSnapshots
         job.IsReady = true;
     }
 
-    private async Task LoadAsync(RedisSupervisor server, Job job)
+    private async Task LoadBehindOthersAsync(RedisSupervisor server, Job job)
     {
         if (await server.StartOrAdoptAsync(job.Stop).ConfigureAwait(false) is SupervisedStart.Failed failed)
         {
             throw new PastException($"the redis-server that loads it does not start: {failed.Message}");
         }
+        using var isLoaded = new CancellationTokenSource();
         // Clients come first.
-        server.LowerPriority();
+        Task turns = server.RunInSpareTimeAsync(isLoaded.Token);
+        try
+        {
+            await LoadAsync(server, job).ConfigureAwait(false);
+        }
+        finally
+        {
+            await isLoaded.CancelAsync().ConfigureAwait(false);
+            await turns.ConfigureAwait(false);
+        }
+    }
+
+    private async Task LoadAsync(RedisSupervisor server, Job job)
+    {
         await using RedisConnection control = await RedisConnection.ConnectAsync(server.Endpoint, SaveMax, job.Stop).ConfigureAwait(false);
         // By now there may be a better checkpoint, and others may have gone.
         PastPoint now = _instants.Hold(job.Point.End.Version);

@@ -1,5 +1,6 @@
-// What differs between two instants of a shard, as files: the keys that have another value at the one than at the other, and those that are
-// not there any more. So a snapshot can rest on an earlier one; or on a later one, if it goes back.
+// What lies between two instants of a shard, as files: the keys that were named in between with their values at the one, and those of them
+// that are not there. So a snapshot can rest on an earlier one; or on a later one, if it goes back. Whether a value differs from that at
+// the other instant is not looked at: that would cost as much again, and mostly it does.
 //
 // On top of what the other snapshot says, the files say this of each key that is there at the instant: its value, exactly; and of each
 // that is not: nothing, or something that had expired by then. Keys that have expired, and that Redis had not deleted, are in an RDB
@@ -7,9 +8,7 @@
 // key that was named, and is not there, is removed. And it may be missing below, where what rests on the file of all keys did not count
 // it, or where it was deleted before that: so going back, all keys are looked at that were named behind the lowest of these, up to the
 // highest.
-using System.Buffers.Binary;
 using System.Globalization;
-using System.Security.Cryptography;
 using System.Text;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
@@ -35,13 +34,13 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to,
     private long _looked, _all;
     private int _database;
 
-    /// <summary>How many keys have another value; and how many are not there any more.</summary>
+    /// <summary>How many of the keys are there; and how many are not.</summary>
     public long Keys { get; private set; }
 
     /// <inheritdoc cref="Keys"/>
     public long Removed { get; private set; }
 
-    /// <summary>How often a key has been looked at, and how often that is to be done in all. Any thread.</summary>
+    /// <summary>How many keys have been looked at, and how many there are in all. Any thread.</summary>
     public (long Done, long All) Progress => (Volatile.Read(ref _looked), Volatile.Read(ref _all));
 
     /// <summary>Writes them.</summary>
@@ -55,13 +54,7 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to,
         bool goesBack = to.Version < since.Version;
         Boundary first = !goesBack ? since : lowest.Version < to.Version ? lowest : to;
         IReadOnlySet<StoreKey> touched = past.Touched.Between(first, goesBack ? highest : to, stop);
-        Volatile.Write(ref _all, 2L * touched.Count);
-        Dictionary<StoreKey, UInt128> before = [];
-        await foreach (IReadOnlyList<DumpedKey> some in past.DumpAllAsync(since.Version, touched, stop).ConfigureAwait(false))
-        {
-            foreach (DumpedKey key in some.Where(k => k.Value is not null)) { before.Add(key.Key, HashOf(key)); }
-            Volatile.Write(ref _looked, _looked + some.Count);
-        }
+        Volatile.Write(ref _all, touched.Count);
         using FileStream ofValues = PrivateFile.Open(values, FileMode.Create), ofRemovals = PrivateFile.Open(removals, FileMode.Create);
         var writer = new RdbWriter(ofValues);
         var batch = new RedisBatch();
@@ -69,15 +62,8 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to,
         {
             foreach (DumpedKey key in some)
             {
-                bool wasThere = before.TryGetValue(key.Key, out UInt128 known);
-                if (key.Value is null)
-                {
-                    if (wasThere || goesBack) { Remove(batch, key.Key); }
-                }
-                else if (!wasThere || known != HashOf(key))
-                {
-                    writer.Add(key.Key.Database, key.Key.Name, key.IsString, key.Value, key.ExpiresAtMs);
-                }
+                if (key.Value is null) { Remove(batch, key.Key); }
+                else { writer.Add(key.Key.Database, key.Key.Name, key.IsString, key.Value, key.ExpiresAtMs); }
             }
             if (batch.Bytes >= RemovedAtOnce) { Write(batch, ofRemovals); }
             Volatile.Write(ref _looked, _looked + some.Count);
@@ -103,18 +89,5 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to,
     {
         file.Write(batch.Written.Span);
         batch.Clear();
-    }
-
-    // Of value and expiry. Two forms of the same value (sets have no order) are two values here: one more key is written.
-    private static UInt128 HashOf(DumpedKey key)
-    {
-        using var hash = IncrementalHash.CreateHash(HashAlgorithmName.SHA256);
-        Span<byte> head = stackalloc byte[9], sum = stackalloc byte[SHA256.HashSizeInBytes];
-        head[0] = key.IsString ? (byte)1 : (byte)0;
-        BinaryPrimitives.WriteInt64LittleEndian(head[1..], key.ExpiresAtMs);
-        hash.AppendData(head);
-        hash.AppendData(key.Value!);
-        hash.GetHashAndReset(sum);
-        return BinaryPrimitives.ReadUInt128LittleEndian(sum);
     }
 }

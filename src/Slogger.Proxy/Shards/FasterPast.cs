@@ -86,6 +86,7 @@ internal sealed class FasterPast : ICheckpointSource
             Grid = () => shard.Seat.Grid,
             Follows = () => false,
             NowUs = () => shard.Now().Microseconds,
+            Await = shard.AwaitCommitOf,
             Owners = new(options.Shard, () => shard.Moves.Watch, () => shard.Seat.Partitions),
         };
         _keyIndexes = new(log, report, _name);

@@ -146,6 +146,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Grid = () => PastGrid,
             Follows = () => IsFollowing,
             NowUs = () => Now().Microseconds,
+            Await = AwaitCommitOf,
             Owners = new(_options.Shard, () => Moves.Watch, () => Seat.Partitions),
         };
         _reset = new(this, this, _report);

@@ -31,6 +31,8 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     private volatile bool _isAttached;
     private Marker _pendingMarker;
     private VersionNumber _peersWaitUntil;
+    private long _othersWaitUntil;              // any thread
+    private VersionNumber _closesByItself;      // because somebody waits for it
 
     /// <summary>Guards the machine.</summary>
     public Lock Lock { get; } = new();
@@ -242,8 +244,24 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     public bool IsCommitAwaited => shard.HoldsAll || AwaitedVersion.Number > Published.CommittedVersion;
 
     /// <summary>For which version.</summary>
-    public VersionNumber AwaitedVersion => shard.HoldsAll ? new(OpenVersion) : shard.Access.Loop is { } loop
+    public VersionNumber AwaitedVersion => shard.HoldsAll ? new(OpenVersion)
+        : VersionNumber.Max(AwaitedByClients, new(Volatile.Read(ref _othersWaitUntil)));
+
+    private VersionNumber AwaitedByClients => shard.Access.Loop is { } loop
         ? new(shard.Seat.HasPeers ? Math.Max(loop.AwaitedVersion, loop.Replies.AwaitedVersion) : loop.AwaitedVersion) : default;
+
+    /// <summary>Somebody else waits for a version, from now on. It, or a later one, is closed by itself even if it is empty: if the one
+    /// that is open is earlier, say so again. Any thread.</summary>
+    public void AwaitCommitOf(VersionNumber version)
+    {
+        lock (Lock)
+        {
+            Volatile.Write(ref _othersWaitUntil, Math.Max(_othersWaitUntil, version.Number));
+            if (Machine is not { } machine || machine.OpenVersion < version || _closesByItself >= version) { return; }
+            _closesByItself = machine.OpenVersion;
+            MarkChanged();
+        }
+    }
 
     // ---- What the store says ----
 

@@ -191,6 +191,13 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
         if (Seat.HasPeers) { Cuts?.Recorder.Wake(); }
     }
 
+    /// <summary>Has a version committed soon: others than clients of the store wait for it. Any thread.</summary>
+    internal void AwaitCommitOf(VersionNumber version)
+    {
+        Versions.AwaitCommitOf(version);
+        OnCommitAwaited();
+    }
+
     /// <inheritdoc />
     public void OnReplyAwaited()
     {

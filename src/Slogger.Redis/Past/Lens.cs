@@ -32,7 +32,7 @@ public sealed class Lens : IAsyncDisposable
     private readonly RedisPipeline _connection;
     private readonly LensScripts _scripts;
     private readonly RollbackLimits _limits;
-    private readonly HashSet<StoreKey> _keys = [];
+    private readonly Dictionary<StoreKey, long> _keys = [];    // that are there, with their expiries; 0: none
     private PastState? _state;
     private int _database, _protocol = 2;
 
@@ -70,12 +70,13 @@ public sealed class Lens : IAsyncDisposable
         StoreKey[] named = [.. keys.Select(k => new StoreKey(database, k))];
         if (scriptRules is not null)
         {
-            await PutAsync(state, named, null, _limits, stop).ConfigureAwait(false);
+            await PutAsync(state, named, static _ => [], _limits, stop).ConfigureAwait(false);
             return await RunScriptAsync(database, protocol, words, keys, scriptRules, stop).ConfigureAwait(false);
         }
         ExpiryCommand? expiry = ExpiryCommand.Find(words);
-        var question = new Question(database, protocol, expiry is null ? words : ["PEXPIRETIME"u8.ToArray(), words[1]]);
-        byte[] reply = (await PutAsync(state, named, question, _limits, stop).ConfigureAwait(false))!;
+        IReadOnlyList<byte[]> asked = expiry is null ? words : ["PEXPIRETIME"u8.ToArray(), words[1]];
+        byte[] reply = (await PutAsync(state, named, batch => [Add(batch, database, protocol, asked)], _limits, stop)
+            .ConfigureAwait(false))[0];
         return expiry is null ? reply : expiry.Answer(reply, state.TimeMs);
     }
 
@@ -93,26 +94,21 @@ public sealed class Lens : IAsyncDisposable
         StoreKey[] ordered = [.. keys.Order()];
         RollbackLimits limits = keys.Count > 1 ? _limits with { SentBytesMax = DumpBytesMax, HeldBytesMax = 4 * DumpBytesMax }
             : _limits;
-        await PutAsync(state, ordered, null, limits, stop).ConfigureAwait(false);
-        _database = -1;
-        var batch = new RedisBatch();
-        List<int> expiries = AddForEach(batch, "PEXPIRETIME"u8, ordered), values = AddForEach(batch, "GET"u8, ordered);
-        IReadOnlyList<byte[]> replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
+        IReadOnlyList<byte[]> values = await PutAsync(state, ordered, batch => AddForEach(batch, "GET"u8, ordered), limits, stop)
+            .ConfigureAwait(false);
         var dumped = new DumpedKey[ordered.Length];
         List<int> others = [];
         for (int i = 0; i < ordered.Length; i++)
         {
-            byte[] reply = replies[values[i]];
-            bool isString = !reply.AsSpan().StartsWith("-WRONGTYPE"u8);
-            dumped[i] = new(ordered[i], isString, isString ? BulkIn(reply) : null, ExpiryIn(replies[expiries[i]]) ?? 0);
+            bool isString = !values[i].AsSpan().StartsWith("-WRONGTYPE"u8);
+            dumped[i] = new(ordered[i], isString, isString ? BulkIn(values[i]) : null, _keys[ordered[i]]);
             if (!isString) { others.Add(i); }
         }
         if (others.Count == 0) { return dumped; }
-        batch.Clear();
-        _database = -1;
-        List<int> dumps = AddForEach(batch, "DUMP"u8, [.. others.Select(i => ordered[i])]);
-        replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
-        foreach ((int i, int place) in others.Zip(dumps)) { dumped[i] = dumped[i] with { Value = BulkIn(replies[place]) }; }
+        var dumps = new RedisBatch();
+        List<int> places = AddForEach(dumps, "DUMP"u8, [.. others.Select(i => ordered[i])]);
+        IReadOnlyList<byte[]> replies = await ExchangeAsync(dumps, stop).ConfigureAwait(false);
+        foreach ((int i, int place) in others.Zip(places)) { dumped[i] = dumped[i] with { Value = BulkIn(replies[place]) }; }
         return dumped;
     }
 
@@ -145,13 +141,14 @@ public sealed class Lens : IAsyncDisposable
         }
     }
 
-    // The last in the batch.
-    private void Add(RedisBatch batch, Question asked)
+    // Where the reply will be.
+    private int Add(RedisBatch batch, int database, int protocol, IReadOnlyList<byte[]> words)
     {
-        if (asked.Protocol != _protocol) { batch.Add("HELLO"u8.ToArray(), EffectReplay.Number(asked.Protocol)); }
-        if (asked.Database != _database) { batch.Add("SELECT"u8.ToArray(), EffectReplay.Number(asked.Database)); }
-        (_protocol, _database) = (asked.Protocol, asked.Database);
-        batch.Add([.. asked.Words]);
+        if (protocol != _protocol) { batch.Add("HELLO"u8.ToArray(), EffectReplay.Number(protocol)); }
+        if (database != _database) { batch.Add("SELECT"u8.ToArray(), EffectReplay.Number(database)); }
+        (_protocol, _database) = (protocol, database);
+        batch.Add([.. words]);
+        return batch.Count - 1;
     }
 
     private async Task<IReadOnlyList<byte[]>> ExchangeAsync(RedisBatch batch, CancellationToken stop)
@@ -169,33 +166,28 @@ public sealed class Lens : IAsyncDisposable
         _keys.Clear();
     }
 
-    // Puts keys as they were, and asks. The reply is null if nothing is asked.
-    private async Task<byte[]?> PutAsync(PastState state, StoreKey[] keys, Question? asked, RollbackLimits limits, CancellationToken stop)
+    // Puts keys as they were, and asks: the question is added to a batch, and says where its replies will be.
+    private async Task<IReadOnlyList<byte[]>> PutAsync(PastState state, StoreKey[] keys, Func<RedisBatch, List<int>> ask,
+        RollbackLimits limits, CancellationToken stop)
     {
         if (state != _state) { Forget(); }
-        else if (keys.All(_keys.Contains))
-        {
-            if (asked is null) { return null; }
-            var batch = new RedisBatch();
-            Add(batch, asked);
-            return (await ExchangeAsync(batch, stop).ConfigureAwait(false))[^1];
-        }
-        if (await TryPutAsync(state, keys, asked, limits, stop).ConfigureAwait(false) is { IsPut: true } put) { return put.Reply; }
+        else if (keys.All(_keys.ContainsKey)) { return await AskAsync(new RedisBatch(), ask, stop).ConfigureAwait(false); }
+        if (await TryPutAsync(state, keys, ask, limits, stop).ConfigureAwait(false) is { } replies) { return replies; }
         // Full: of what others have looked at.
         Forget();
-        if (await TryPutAsync(state, keys, asked, limits, stop).ConfigureAwait(false) is { IsPut: true } again) { return again.Reply; }
+        if (await TryPutAsync(state, keys, ask, limits, stop).ConfigureAwait(false) is { } again) { return again; }
         Forget();
         throw new PastException("these keys, and those that they were made from, take more memory than there is for the past");
     }
 
-    // Not put: there is not enough memory.
-    private async Task<(bool IsPut, byte[]? Reply)> TryPutAsync(PastState state, StoreKey[] keys, Question? asked,
+    // Null: there is not enough memory.
+    private async Task<IReadOnlyList<byte[]>?> TryPutAsync(PastState state, StoreKey[] keys, Func<RedisBatch, List<int>> ask,
         RollbackLimits limits, CancellationToken stop)
     {
         RollbackPlan plan = new RollbackPlanner(state.Sources, limits).Make(keys, out string reason)
             ?? throw new PastException(reason);
         // Until all of it is there nothing counts as there: a part of the commands may have been refused.
-        _keys.ExceptWith(plan.Keys);
+        foreach (StoreKey key in plan.Keys) { _keys.Remove(key); }
         _database = -1;
         var batch = new RedisBatch();
         if (_state is null) { batch.Add("FLUSHALL"u8.ToArray(), "SYNC"u8.ToArray()); }
@@ -203,26 +195,35 @@ public sealed class Lens : IAsyncDisposable
         batch.Add(plan.Commands.Span, plan.Count);
         StoreKey[] ordered = [.. plan.Keys.Order()];
         List<int> places = AddForEach(batch, "PEXPIRETIME"u8, ordered);
-        // In the same turn: what is asked changes nothing, and its reply counts if all else went well.
-        if (asked is not null) { Add(batch, asked); }
+        // In the same turn: what is asked changes nothing, and its replies count if all else went well.
+        List<int> asked = ask(batch);
         IReadOnlyList<byte[]> replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
         _state = state;
         foreach (byte[] reply in replies.Skip(before).Take(plan.Count).Where(r => r[0] == (byte)'-'))
         {
-            if (reply.AsSpan().StartsWith("-OOM"u8)) { return (false, null); }
+            if (reply.AsSpan().StartsWith("-OOM"u8)) { return null; }
             throw new PastException($"the keys cannot be put as they were: Redis answered {Encoding.UTF8.GetString(reply).TrimEnd()}");
         }
-        StoreKey[] expired = [.. ordered.Where(
-            (_, i) => ExpiryIn(replies[places[i]]) is { } time && PastInstant.HasExpired(time, state.TimeMs))];
+        long[] expiries = [.. places.Select(p => ExpiryIn(replies[p]) ?? 0)];
+        StoreKey[] expired = [.. ordered.Where((_, i) => expiries[i] != 0 && PastInstant.HasExpired(expiries[i], state.TimeMs))];
+        IReadOnlyList<byte[]> answers = [.. asked.Select(p => replies[p])];
         if (expired.Length > 0)
         {
             batch.Clear();
             AddForEach(batch, "UNLINK"u8, expired);
-            if (asked is not null) { Add(batch, asked); }
-            replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
+            answers = await AskAsync(batch, ask, stop).ConfigureAwait(false);
         }
-        _keys.UnionWith(plan.Keys);
-        return (true, asked is null ? null : replies[^1]);
+        for (int i = 0; i < ordered.Length; i++) { _keys[ordered[i]] = expiries[i]; }
+        foreach (StoreKey key in expired) { _keys[key] = 0; }
+        return answers;
+    }
+
+    private async Task<IReadOnlyList<byte[]>> AskAsync(RedisBatch batch, Func<RedisBatch, List<int>> ask, CancellationToken stop)
+    {
+        List<int> places = ask(batch);
+        if (batch.Count == 0) { return []; }
+        IReadOnlyList<byte[]> replies = await ExchangeAsync(batch, stop).ConfigureAwait(false);
+        return [.. places.Select(p => replies[p])];
     }
 
     // Where the replies will be.
@@ -254,8 +255,6 @@ public sealed class Lens : IAsyncDisposable
     internal static long? ExpiryIn(ReadOnlySpan<byte> reply) =>
         Utf8Parser.TryParse(reply[1..], out long time, out _) && time >= EffectReplay.ExpiryShiftMs
             ? time - EffectReplay.ExpiryShiftMs : null;
-
-    private sealed record Question(int Database, int Protocol, IReadOnlyList<byte[]> Words);
 
     /// <summary>TTL and its like: the lens's own answer would be of the moved expiry.</summary>
     /// <param name="Name">The command.</param>

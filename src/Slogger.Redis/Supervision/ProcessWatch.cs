@@ -11,6 +11,7 @@ internal static partial class ProcessWatch
     private const short PollIn = 1;
     private const int SigTerm = 15;
     private const int SigKill = 9;
+    private const int SigContinue = 18, SigStop = 19;   // of Linux
     private const int WaitNoHang = 1;
     private const uint FlagExiting = 4; // PF_EXITING of the kernel
 
@@ -71,6 +72,10 @@ internal static partial class ProcessWatch
     public static void Terminate(int processId) => _ = Kill(processId, SigTerm);
 
     public static void KillHard(int processId) => _ = Kill(processId, SigKill);
+
+    public static void Pause(int processId) => _ = Kill(processId, SigStop);
+
+    public static void Resume(int processId) => _ = Kill(processId, SigContinue);
 
     private static bool Watch(int processId, CancellationToken cancellation)
     {

@@ -130,6 +130,14 @@ public sealed class RedisSupervisor : IAsyncDisposable
         }
     }
 
+    /// <summary>Has it run in the time that the machine has to spare, at the lowest priority, until it is given up. Elsewhere than on
+    /// Linux it runs as any other.</summary>
+    public async Task RunInSpareTimeAsync(CancellationToken stop)
+    {
+        LowerPriority();
+        if (OperatingSystem.IsLinux()) { await SpareTime.RunAsync(ProcessId, stop).ConfigureAwait(false); }
+    }
+
     /// <summary>Ends, by SIGKILL, what a process before this one has left running in the directory, also one that was about to start;
     /// nothing is started, and nobody else's is touched. Returns when it has ended.</summary>
     public async Task EndLeftBehindAsync(CancellationToken cancellation = default)
