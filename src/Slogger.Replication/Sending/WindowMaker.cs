@@ -30,9 +30,13 @@ internal sealed class WindowMaker(VersionLog log, long leftBytesMax, Action<Exce
     // What is not worth the work at either end: seven eighths.
     private const int LeftMin = 7, LeftOf = 8;
 
+    // What does not reduce is mostly followed by more of the kind: each time twice as much is passed by, up to so much.
+    private const long PassedMax = 64 << 20;
+
     private EffectReducer _reducer = new();
     private readonly ArrayBufferWriter<byte> _output = new();
     private byte[] _bytes = [];
+    private long _passed;
     private bool _hasFailed;
 
     // Skewed loads leave less than half.
@@ -112,7 +116,12 @@ internal sealed class WindowMaker(VersionLog log, long leftBytesMax, Action<Exce
         ReducedWindow reduced = _reducer.Write(_output);
         int left = _output.WrittenCount;
         bool isWorth = left <= leftBytesMax && left + Filler.StretchBytesMin <= length && (long)left * LeftOf <= (long)length * LeftMin;
-        if (!isWorth || reduced.Database != end.Database) { return (null, end.Offset); }
+        if (!isWorth || reduced.Database != end.Database)
+        {
+            _passed = Math.Clamp(2 * _passed, BytesMax, PassedMax);
+            return (null, end.Offset + _passed);
+        }
+        _passed = 0;
         var window = new ShipWindow(start, start with { Offset = end.Offset, Closed = end.Version }, left);
         return (new(window, _output.WrittenSpan.ToArray(), end), end.Offset);
     }

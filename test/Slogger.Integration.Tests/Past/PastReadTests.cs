@@ -35,6 +35,9 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
     private static readonly int s_instants = int.TryParse(
         Environment.GetEnvironmentVariable("SLOGGER_TEST_INSTANTS"), CultureInfo.InvariantCulture, out int n) ? n : 20;
 
+    // Of each instant; a long run looks at more.
+    private static readonly int s_keys = s_instants > 20 ? 100 : 15;
+
     private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(2);
 
     private sealed record Moment(string Version, IReadOnlyList<Seen> Keys);
@@ -47,7 +50,7 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup
         {
             // A checkpoint now and then: most instants are below the newest.
-            Options = ["--checkpoint-every", "1mb", "--log-budget", "64mb"],
+            Options = ["--checkpoint-every", "1mb", "--log-budget", $"{Math.Max(64, 4 * s_instants)}mb"],
         });
         await deployment.StartAsync();
         using RespClient writer = await deployment.ConnectAsync(), reader = await deployment.ConnectAsync();
@@ -66,7 +69,7 @@ public sealed class PastReadTests(ITestOutputHelper output, PastReadTests.OnePro
         Dictionary<string, int> refused = [];
         foreach (Moment moment in moments.OrderBy(_ => random.Next()))
         {
-            foreach (Seen seen in moment.Keys.OrderBy(_ => random.Next()).Take(15))
+            foreach (Seen seen in moment.Keys.OrderBy(_ => random.Next()).Take(s_keys))
             {
                 string[] at = ["DPR.ASOF", "VERSION", moment.Version];
                 await reader.DoAsync("SELECT", Text(seen.Database));

@@ -214,6 +214,44 @@ public sealed class WindowShippingTests : ShippingHarness
         Assert.True(ends.Aggregate((a, b) => [.. a.Intersect(b)]).Count >= 2);
     }
 
+    // Each key is written once: nothing is to be spared, and it is tried seldom. Then each is written often.
+    [Fact]
+    public void Maker_OfWhatDoesNotReduce_TriesLessAndLessOften_AndAgainAsBeforeWhereItDoes()
+    {
+        Random random = new(7);
+        for (int v = 0; v < 1200; v++)
+        {
+            for (int n = 0; n < 60; n++) { Append("SET", $"once:{v}:{n}", new string('v', 40)); }
+            CloseVersion();
+        }
+        long single = PrimaryLog.EndOffset;
+        for (int v = 0; v < 2000; v++) { WriteVersion(random); }
+        PrimaryLog.Sync();
+        var maker = new WindowMaker(PrimaryLog, 100_000, e => throw e);
+        List<long> passed = [];
+        List<ShipWindow> made = [];
+        LogIndex at = new(WorldLine.First, PrimaryLog.BoundaryAtOrBelow(new(1))!.Value.Offset, new(1));
+        while (at.Offset < PrimaryLog.EndOffset - 400_000)
+        {
+            (MadeWindow? window, long until) = maker.Make(at, PrimaryLog.End.Closed, default);
+            if (window is not null)
+            {
+                made.Add(window.Window);
+                at = window.Window.To;
+                continue;
+            }
+            passed.Add(until - at.Offset);
+            Boundary next = PrimaryLog.BoundariesFrom(at.Closed.Next).First(b => b.Offset >= until);
+            at = at with { Offset = next.Offset, Closed = next.Version };
+        }
+        _output.WriteLine($"passed {string.Join(' ', passed)}; then {made.Count} windows");
+        Assert.InRange(passed.Count, 3, 6);
+        Assert.Equal(passed.Order(), passed);
+        Assert.True(passed[^1] > 2 * passed[0]);
+        Assert.All(made, w => Assert.True(w.From.Offset >= single));
+        Assert.True(made.Count >= 4);
+    }
+
     // Whoever sends the log as it is finds out by itself whether it can be read.
     [Fact]
     public void Maker_CannotReadTheLog_SaysSoOnce_AndThatItIsToBeSentAsItIs()
@@ -337,9 +375,14 @@ public sealed class WindowShippingTests : ShippingHarness
             _keys[key] = value;
             Append("SET", key, value);
         }
+        _states[CloseVersion().Number] = State(_keys);
+    }
+
+    private VersionNumber CloseVersion()
+    {
         VersionNumber next = PrimaryLog.End.Closed.Next;
         PrimaryLog.AppendBoundary(new(PrimaryLog.WorldLine, next, PrimaryLog.EndOffset, 0, HybridTimestamp.Of(++_time, 0)));
-        _states[next.Number] = State(_keys);
+        return next;
     }
 
     private void Append(params string[] words)
