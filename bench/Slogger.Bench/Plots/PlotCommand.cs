@@ -42,7 +42,7 @@ internal static class PlotCommand
             [
                 Known.Ours("one key as of an instant, p50", "a key as of one instant, p50"),
                 Known.Ours("rolling: a step to the next version", "a step of a rolling store to the next version"),
-                Known.Ours("incremental: 10,000 keys of 1 M differ", "snapshot of 10000 keys that differ"),
+                Known.Ours("incremental: 10,000 keys of 1 M", "snapshot of 10000 keys that were written"),
                 Known.OfPaper("incremental: Retroscope, near a snapshot (I)", 100),
                 Known.Ours("reset of 10,000 keys of 1 M: clients wait", "clients wait, 10000 keys of 1000000"),
                 Known.OfPaper("reset: Retroscope, copying 1 GB (IX)", 8000),
