@@ -1,4 +1,6 @@
 // Clients that send much and mean little: what they cost has a bound, and others are served beside them.
+using System.Net;
+using System.Text.RegularExpressions;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
 
@@ -23,6 +25,9 @@ public sealed class FloodTests(BothTransports servers) : IClassFixture<BothTrans
         RespConnection[] some = [.. Enumerable.Range(0, 8).Select(_ => proxy.Connect())];
         string begin = "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$60000000\r\n", piece = new('x', Megabyte);
         largest.SendRaw(begin + piece + piece + piece + piece);
+        // Others are as large before all of it is read.
+        var hasCome = new Regex($":{((IPEndPoint)largest.Socket.LocalEndPoint!).Port} .* qbuf=4194\\d{{3}} ");
+        HeldLoop.Until(() => hasCome.IsMatch(other.Call("CLIENT", "LIST")));
         foreach (RespConnection client in some) { client.SendRaw(begin); }
         for (int i = 0; i < 3; i++)
         {
