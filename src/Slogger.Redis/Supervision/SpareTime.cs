@@ -12,6 +12,9 @@ internal static class SpareTime
     private static readonly TimeSpan s_turn = TimeSpan.FromMilliseconds(100), s_pause = TimeSpan.FromMilliseconds(300);
     private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(50);
 
+    // By its priority it gets hardly any time where others only compute. Then it does not stand still as well.
+    private static readonly TimeSpan s_usedMin = TimeSpan.FromMilliseconds(20);
+
     // Of one processor. While the process runs it has one itself, so somebody else finds one if this much of another is idle.
     private const double FreeBesideIt = 0.5, FreeWithoutIt = 1;
 
@@ -23,8 +26,10 @@ internal static class SpareTime
         while (true)
         {
             var before = IdleTime.Now();
+            TimeSpan had = ProcessorTimeOf(processId);
             if (!await PassAsync(s_turn, stop).ConfigureAwait(false)) { return; }
-            if (before is null || before.ProcessorsUntilNow() >= FreeBesideIt) { continue; }
+            bool hasUsed = ProcessorTimeOf(processId) - had >= s_usedMin;
+            if (before is null || before.ProcessorsUntilNow() >= FreeBesideIt || !hasUsed) { continue; }
             ProcessWatch.Pause(processId);
             try
             {
@@ -46,6 +51,20 @@ internal static class SpareTime
     {
         await Task.Delay(time, stop).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         return !stop.IsCancellationRequested;
+    }
+
+    // Of its first thread, which does the work.
+    private static TimeSpan ProcessorTimeOf(int processId)
+    {
+        try
+        {
+            string text = File.ReadAllText(string.Create(CultureInfo.InvariantCulture, $"/proc/{processId}/schedstat"));
+            return TimeSpan.FromMicroseconds(long.Parse(text.Split(' ')[0], CultureInfo.InvariantCulture) / 1000);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            return TimeSpan.Zero;
+        }
     }
 
     // How long all processors together have been idle, and by which clock.
