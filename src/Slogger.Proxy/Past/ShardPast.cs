@@ -22,7 +22,7 @@ namespace Slogger.Proxy.Past;
 internal sealed class ShardPast : IPastReads
 {
     /// <summary>How many keys are taken out of the past at once.</summary>
-    public const int KeysAtOnce = 10_000;
+    private const int KeysAtOnce = 10_000;
 
     private readonly VersionLog _log;
     private readonly PastInstants _instants;

@@ -38,6 +38,9 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
     // So many are told apart in memory: some 65 MB.
     private const int KeysAtOnce = 500_000;
 
+    // So few may be new at the end of a turn: those that come later are prepared while clients wait.
+    private const int KeysLeftMax = 1000;
+
     // Of the disk, for what others write meanwhile.
     private const long RoomLeft = 64 << 20;
     private const double LogOverhead = 17.0 / 16;
@@ -161,7 +164,7 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
                 before = Plan.Keys;
                 await AddAsync(Life.Token).ConfigureAwait(false);
             }
-            while (Plan.Keys - before > ShardPast.KeysAtOnce);
+            while (Plan.Keys - before > KeysLeftMax);
             await AddOfOthersAsync(Life.Token).ConfigureAwait(false);
             // A shard whose store would have to be loaded as a whole is not waited for for ever.
             long until = Environment.TickCount64 + (long)s_inPlaceMax.TotalMilliseconds;
