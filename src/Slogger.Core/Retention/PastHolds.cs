@@ -27,8 +27,20 @@ public sealed class PastHolds
         return _untilMs.Keys.DefaultIfEmpty(long.MaxValue).Min();
     }
 
-    /// <summary>Holds what lies at an offset and above.</summary>
+    /// <summary>Holds what lies at an offset and above. Nobody deletes meanwhile: who has looked at <see cref="Lowest"/> before does not
+    /// know of it.</summary>
     /// <param name="offset">The offset.</param>
     /// <param name="nowMs">The same clock.</param>
-    public void Renew(long offset, long nowMs) => _untilMs[offset] = nowMs + _lastsMs;
+    public void Take(long offset, long nowMs) => _untilMs[offset] = nowMs + _lastsMs;
+
+    /// <summary>Goes on with a hold, if there is one of an offset or of one below: it is seen by whoever deletes.</summary>
+    /// <param name="offset">The offset.</param>
+    /// <param name="nowMs">The same clock.</param>
+    /// <returns>Whether there is one.</returns>
+    public bool TryRenew(long offset, long nowMs)
+    {
+        if (Lowest(nowMs) > offset) { return false; }
+        Take(offset, nowMs);
+        return true;
+    }
 }

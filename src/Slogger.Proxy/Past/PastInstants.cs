@@ -47,6 +47,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     /// <summary>Who had which slots.</summary>
     public required PastOwners Owners { get; init; }
 
+    /// <summary>Held while something of the log is deleted, from the look at <see cref="HeldFrom"/> on.</summary>
+    public required Lock Keeping { get; init; }
+
     private VersionGrid KnownGrid => Grid() ?? throw new PastException("whom this shard follows has not said yet how its versions lie in "
         + "time: let it be reached once, with a proxy of this release");
 
@@ -145,10 +148,9 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public PastPoint Hold(VersionNumber version)
     {
         RequireKnown(version);
-        PastPoint point = InDetail(version) ?? Reduced(version) ?? throw NotKept(
+        PastPoint point = Held(() => InDetail(version) ?? Reduced(version)) ?? throw NotKept(
             $"version {version} is not kept: {WhatIsKept(version)}");
         RequireKnown(point.End.Version);
-        Renew(point.Base.Offset);
         return point;
     }
 
@@ -168,12 +170,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public Boundary HoldDetail(VersionNumber version)
     {
         RequireKnown(version);
-        PastPoint? found = InDetail(version);
-        if (found is { } point && point.End.Offset >= WindowsEnd)
-        {
-            Renew(point.Base.Offset);
-            return point.End;
-        }
+        PastPoint? found = Held(() => InDetail(version));
+        if (found is { } point && point.End.Offset >= WindowsEnd) { return point.End; }
         VersionNumber detail = _window.Find(Committed().Version)?.Detail ?? version;
         string before = found is null ? "" : "; before, this site was far behind another";
         throw NotKept((found ?? Reduced(version)) is null ? $"version {version} is not kept: {WhatIsKept(version)}"
@@ -181,10 +179,11 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             + $"{TimeOf(detail)}, on (--retention-detail decides how far{before})");
     }
 
-    /// <summary>The log from an offset on, and a checkpoint below, stay for another minute.</summary>
-    public void Renew(long offset)
+    /// <summary>What is left of the log from an offset on, and of checkpoints there, stays for another minute.</summary>
+    public void HoldFrom(long offset)
     {
-        lock (_holds) { _holds.Renew(offset, Environment.TickCount64); }
+        if (TryRenew(offset)) { return; }
+        lock (Keeping) { Take(offset); }
     }
 
     /// <summary>From where on all commands are kept, without a gap: the end of a version, or the beginning of the history.</summary>
@@ -244,6 +243,30 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
 
     private VersionNumber? ClosedBefore(TimeSpan ago) => ago == TimeSpan.Zero || Grid() is not { } grid ? null
         : PastInstant.ClosedAt(grid, NowUs() - (ago.Ticks / TimeSpan.TicksPerMicrosecond));
+
+    // The log from the base of what is found on stays for another minute.
+    private PastPoint? Held(Func<PastPoint?> find)
+    {
+        if (find() is not { } point) { return null; }
+        if (TryRenew(point.Base.Offset)) { return point; }
+        // Whoever deletes may have looked at the holds before, and what was found may be gone.
+        lock (Keeping)
+        {
+            PastPoint? kept = find();
+            if (kept is { } still) { Take(still.Base.Offset); }
+            return kept;
+        }
+    }
+
+    private bool TryRenew(long offset)
+    {
+        lock (_holds) { return _holds.TryRenew(offset, Environment.TickCount64); }
+    }
+
+    private void Take(long offset)
+    {
+        lock (_holds) { _holds.Take(offset, Environment.TickCount64); }
+    }
 
     private PastPoint? InDetail(VersionNumber version) =>
         log.BoundaryAtOrBelow(version) is { } end && !IsInGap(version, end) && checkpoints.Latest(log, end.Offset) is { } checkpoint

@@ -43,7 +43,7 @@ internal sealed class ShardPast : IPastReads
     public ShardPast(ServeOptions options, VersionLog log, CheckpointStore checkpoints, PastInstants instants, KeyIndexes? keys)
     {
         (_log, _instants) = (log, instants);
-        _scan = new(log, keys, instants.Renew);
+        _scan = new(log, keys, instants.HoldFrom);
         Touched = new(log, checkpoints, instants, _scan);
         _lens = new(options, log, checkpoints, instants, keys) { Live = () => Live!() };
         _snapshots = new(options, log, checkpoints, instants) { Live = () => Live!(), Past = this };

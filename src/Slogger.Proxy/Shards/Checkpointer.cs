@@ -85,8 +85,9 @@ internal sealed class Checkpointer
     /// <summary>The offset from which those who read the past need the log and a checkpoint below.</summary>
     public required Func<long> HeldFrom { get; init; }
 
-    /// <summary>Held while something is deleted: a checkpoint may be taken beside the control task.</summary>
-    public Lock Keeping { get; init; } = new();
+    /// <summary>Held while something is deleted, from the look at <see cref="HeldFrom"/> on: a checkpoint may be taken beside the control
+    /// task, and a reader may find what he is about to hold.</summary>
+    public required Lock Keeping { get; init; }
 
     /// <summary>What a restore would have to replay on top of the newest checkpoint. Any thread.</summary>
     public long TailBytes => _log.EndOffset - (Newest?.Offset ?? _log.StartOffset);

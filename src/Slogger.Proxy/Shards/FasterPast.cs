@@ -88,6 +88,7 @@ internal sealed class FasterPast : ICheckpointSource
             NowUs = () => shard.Now().Microseconds,
             Await = shard.AwaitCommitOf,
             Owners = new(options.Shard, () => shard.Moves.Watch, () => shard.Seat.Partitions),
+            Keeping = keeping,
         };
         _keyIndexes = new(log, report, _name);
         // It has no users: whoever reaches it may read it.

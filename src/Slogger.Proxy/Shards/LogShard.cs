@@ -130,8 +130,10 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
         }
         _dumps = new RedisDumps(_checkpoints, _checkpointing, () => _fence.Endpoint, _attachUndoFile);
         OpenShipping(_dumps);
+        Lock keeping = new();
         _checkpointer = new(_options, _report, _log, _logLock, _checkpoints, _dumps)
         {
+            Keeping = keeping,
             RecordedCut = () => RecordedCut,
             Served = () => IsFollowing ? null : new WorldLine(WorldLine),
             NeededFrom = () => Math.Min(IsFollowing || _shipping is not { } shipping ? long.MaxValue : shipping.NeededFrom,
@@ -148,6 +150,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             NowUs = () => Now().Microseconds,
             Await = AwaitCommitOf,
             Owners = new(_options.Shard, () => Moves.Watch, () => Seat.Partitions),
+            Keeping = keeping,
         };
         _reset = new(this, this, _report);
         ResetJob.Clear(this);

@@ -297,8 +297,10 @@ public sealed class EmbeddedPastTests(ITestOutputHelper output)
             older = await LookAsync(client);
         }
         await shard.Proxy.TerminateAsync();
+        // The versions since are of the same content. Of their commits the one at which the history stands is kept, and the newer ones.
+        string kept = await NewestCommitAsync(shard.Data);
         string newer;
-        // The history stands still, so that the older commit is kept.
+        // The history stands still.
         using (ProxyProcess still = await ProxyProcess.StartAsync(Workspace.FreePort(), ["--data", shard.Data, .. shard.Options],
             new Dictionary<string, string> { [Failpoint] = "past-appended+3600000" }))
         {
@@ -312,7 +314,7 @@ public sealed class EmbeddedPastTests(ITestOutputHelper output)
             await client.DoAsync("WAITAOF", "1", "0", "0");
             still.KillHard();
         }
-        (int code, string told) = await ProxyProcess.CommandAsync("restore", "--data", shard.Data, "--version", older.Version, "--keep");
+        (int code, string told) = await ProxyProcess.CommandAsync("restore", "--data", shard.Data, "--version", kept, "--keep");
         Assert.True(code == 0, told);
         await shard.StartAsync();
         using RespClient after = await shard.ConnectAsync();
@@ -570,6 +572,14 @@ public sealed class EmbeddedPastTests(ITestOutputHelper output)
     {
         using RespClient client = await shard.ConnectAsync();
         return await StoreContents.ReadAllAsync(client, databases: 1);
+    }
+
+    private static async Task<string> NewestCommitAsync(string data)
+    {
+        (int code, string told) = await ProxyProcess.CommandAsync("restore", "--data", data, "--list");
+        Assert.True(code == 0, told);
+        return told.Split('\n').Where(l => l.Contains(", closed ") && !l.Contains("not committed"))
+            .Max(l => long.Parse(l.Split(',')[0].Split(' ')[^1], CultureInfo.InvariantCulture)).ToString(CultureInfo.InvariantCulture);
     }
 
     private static async Task<Moment> LookAsync(RespClient client)

@@ -40,6 +40,9 @@ public sealed class KeyIndexTests(ITestOutputHelper output)
                 }
                 await client.CallAsync("DISCARD");
                 await client.DoAsync("SELECT", "0");
+                // Whatever came before, there is something to be told of this one.
+                for (int n = 0; n < 15; n++) { await client.DoAsync("SET", "known", Text(round) + new string('x', 100)); }
+                keys.Add("known");
                 versions.Add(await VersionNowAsync(client));
             }
             if (round % 3 == 0) { await deployment.Proxy.TerminateAsync(); }

@@ -216,6 +216,39 @@ public sealed class SnapshotTests(ITestOutputHelper output)
         Assert.Empty(Directory.EnumerateFiles(files));
     }
 
+    // The server that loads the snapshot stands still, as it does between two turns; nobody has it go on.
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task ServerStandsStill_ProxyEnds_NoneIsLeft_AndTheNextMakesSnapshots(bool isKilled)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync();
+        for (int i = 0; i < 50; i++) { await client.DoAsync("SET", Text(i), new string('v', 1_000_000)); }
+        string pid = Path.Combine(deployment.DataDirectory, "snapshot", "redis.pid");
+        string process = "", state = "ready";
+        while (state == "ready")
+        {
+            string name = (await client.DoAsync("DPR.SNAPSHOT", "BEGIN", "AGO", "0")).Items[0].Text;
+            await Eventually.AsyncTrue("its server runs", s_limit, () => Task.FromResult(
+                File.Exists(pid) && (process = File.ReadAllText(pid).Trim()).Length > 0));
+            await ChildProcess.RunAsync("kill", ["-STOP", process]);
+            state = (await client.DoAsync("DPR.SNAPSHOT", "STATE", name)).Items[0].Text;
+        }
+        if (isKilled)
+        {
+            deployment.Proxy.KillHard();
+            await deployment.StartProxyAsync();
+        }
+        else { Assert.Equal(0, await deployment.Proxy.TerminateAsync()); }
+        await Eventually.AsyncTrue("the server has ended", s_limit, () => Task.FromResult(!Directory.Exists($"/proc/{process}")));
+        if (!isKilled) { await deployment.StartProxyAsync(); }
+        string directory = await TakeAsync(workspace, deployment.Port);
+        Assert.Equal("v", (await PlainAsync(workspace, directory, 0, "GETRANGE", "1", "0", "0")).Text);
+    }
+
     internal static async Task<string> TakeAsync(Workspace workspace, int port, params string[] instant)
     {
         (int code, string told) = await ProxyProcess.CommandAsync(

@@ -60,6 +60,8 @@ public sealed class RedisSupervisorTests : IAsyncLifetime
             Assert.IsType<SupervisedStart.Started>(await first.StartOrAdoptAsync());
             await first.DisposeAsync();
             if (!hasPidFile) File.Delete(Path.Combine(_directory, "redis.pid"));
+            // As one that was left between two turns.
+            ProcessWatch.Pause(first.ProcessId);
             await using var next = new RedisSupervisor(new() { Directory = _directory });
             await next.EndLeftBehindAsync();
             Assert.True(first.HasEnded);

@@ -45,7 +45,7 @@ internal sealed partial class PastShard
     public PastPlace? HoldPast(VersionNumber version)
     {
         if (Find(version) is not { } place) { return null; }
-        _holds.Renew(place.Base.Offset, _world.NowMs);
+        _holds.Take(place.Base.Offset, _world.NowMs);
         _held.RemoveAll(h => h.Version == version || h.UntilMs <= _world.NowMs);
         _held.Add(new(version, place.End, _world.NowMs + _world.HoldMs));
         _leases[place.Base.Offset] = _world.NowMs + _world.HoldMs;
