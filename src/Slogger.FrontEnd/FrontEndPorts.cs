@@ -94,6 +94,9 @@ internal interface IShardPort : IVersionSource
     /// <summary>Who reads the past; <c>null</c> where none is kept.</summary>
     IPastReads? Past => null;
 
+    /// <summary>Why nobody reads the past just now, though it is kept; <c>null</c>: none is.</summary>
+    string? PastProblem => null;
+
     /// <summary>The text of DPR.INFO and of INFO's section.</summary>
     string InfoText(FrontEndLoop loop);
 

@@ -30,8 +30,8 @@ internal static class PastCommand
         string name = NameOf(client);
         if (client.Loop.Shard.Past is not { } past)
         {
-            return client.RefuseCommand($"ERR SLOGGER {name} needs --commit log and a Redis as the store, or an embedded store "
-                + "with --retention");
+            return client.RefuseCommand(client.Loop.Shard.PastProblem is { } problem ? $"ERR SLOGGER {name}: {problem}"
+                : $"ERR SLOGGER {name} needs --commit log and a Redis as the store, or an embedded store with --retention");
         }
         if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand($"ERR SLOGGER {name} cannot be queued in a transaction"); }
         if (CommitCommands.WhileSubscribed(client, name) is { } subscribed) { return client.RefuseCommand(subscribed); }

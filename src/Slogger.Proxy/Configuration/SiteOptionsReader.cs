@@ -75,12 +75,6 @@ internal static class SiteOptionsReader
                 + "HOST:PORT, which the primary's process of this shard has as --backup"));
         }
 
-        if (isBackup && options is { Commit: CommitMode.Faster, Retention.Ticks: > 0 })
-        {
-            reader.Fail("retention", "is not for a backup with an embedded store, which keeps no past", "remove it, or have the backup "
-                + "follow with a Redis: --redis-server redis-server without --commit");
-        }
-
         if (isBackup && options.Joins)
         {
             reader.Fail("join", "is for a shard of a primary: the shards of a backup are those that it was made with",

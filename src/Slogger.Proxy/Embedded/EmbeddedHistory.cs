@@ -12,11 +12,9 @@ using Slogger.Faster;
 using Slogger.Faster.Commits;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Feeding;
-using Slogger.Redis.Rdb;
 using Slogger.Replication.Following;
 using Slogger.Resp;
 
@@ -138,7 +136,7 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         try
         {
             begun?.Invoke();
-            return (offset, Write(store, commit, file, stop).Bytes);
+            return (offset, RdbBase.Write(store, commit, file, stop).Bytes);
         }
         finally
         {
@@ -191,7 +189,7 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
         string file = checkpoints.NewTemporaryPath();
         try
         {
-            (long keys, long bytes) = Write(store, commit, file, stop);
+            (long keys, long bytes) = RdbBase.Write(store, commit, file, stop);
             FailPoint.Pass(FailPoint.CheckpointTaken);
             // The log does not lead to the checkpoint yet, so it would be deleted.
             lock (keeping) { BeginAt(file, state.Line, first, before is null); }
@@ -232,6 +230,8 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
     {
         Enter(commit.Point.WorldLine);
         _effects.Clear();
+        // A stream that was followed may end elsewhere.
+        if ((log.LastBoundary ?? LogPlaces.BaseOf(log)).Database != 0) { _effects.Begin(2).Add("SELECT"u8).Add("0"u8); }
         foreach (Change change in store.Changes(commit))
         {
             stop.ThrowIfCancellationRequested();
@@ -270,18 +270,5 @@ internal sealed class EmbeddedHistory(VersionLog log, CheckpointStore checkpoint
     {
         long offset = log.ClosedEnd.Offset;
         lock (_gate) { _end = (commit, offset); }
-    }
-
-    private static (long Keys, long Bytes) Write(FasterStore store, CommitRecord commit, string file, CancellationToken stop)
-    {
-        using FileStream stream = PrivateFile.Open(file, FileMode.Create);
-        var rdb = new RdbWriter(stream);
-        foreach (Change record in store.Records(commit))
-        {
-            stop.ThrowIfCancellationRequested();
-            rdb.Add(0, record.Key, isString: true, record.Value, record.ExpiryMs);
-        }
-        rdb.End();
-        return (rdb.Keys, stream.Length);
     }
 }

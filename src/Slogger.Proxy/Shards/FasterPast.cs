@@ -12,7 +12,6 @@ using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
 using Slogger.Proxy.Past;
-using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 
@@ -33,6 +32,9 @@ internal interface IFasterPastHost
     /// <summary>When a version ends.</summary>
     HybridTimestamp EndOf(VersionNumber version);
 
+    /// <summary>By which its versions went, and those of the primary's that it has followed.</summary>
+    VersionGrid Grid { get; }
+
     /// <summary>Sets the store back.</summary>
     IPastReset Reset { get; }
 }
@@ -42,8 +44,6 @@ internal sealed class FasterPast : ICheckpointSource
 {
     /// <summary>Its directory, in the data directory.</summary>
     public const string Folder = "history";
-
-    private const string LogName = "log", CheckpointsName = "checkpoints";
 
     private static readonly TimeSpan s_period = TimeSpan.FromMilliseconds(100), s_pause = TimeSpan.FromSeconds(5);
 
@@ -59,14 +59,10 @@ internal sealed class FasterPast : ICheckpointSource
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
     private readonly EmbeddedHistory _history;
-    private readonly Checkpointer _checkpointer;
-    private readonly PastInstants _instants;
-    private readonly KeyIndexes _keyIndexes;
-    private readonly PastReducer? _reducer;
-    private readonly ShardPast _reads;
+    private readonly EmbeddedPast _past;
     private readonly SemaphoreSlim _work = new(0, 1);
     private readonly CancellationTokenSource _ending = new();
-    private Task _following = Task.CompletedTask, _taking = Task.CompletedTask;
+    private Task _following = Task.CompletedTask;
     private Task? _ended;
     private readonly HistoryLag _lag = new();   // the keeper's
     private string? _told;
@@ -80,33 +76,13 @@ internal sealed class FasterPast : ICheckpointSource
         _name = $"shard {options.Shard}";
         Lock keeping = new();
         _history = new(log, checkpoints, keeping, host.EndOf);
-        _instants = new(log, checkpoints, options)
+        _past = new(shard, options, report, log, checkpoints, this, keeping, follows: false, host.Reset)
         {
             Committed = () => Committed,
-            Grid = () => shard.Seat.Grid,
-            Follows = () => false,
-            NowUs = () => shard.Now().Microseconds,
-            Await = shard.AwaitCommitOf,
-            Owners = new(options.Shard, () => shard.Moves.Watch, () => shard.Seat.Partitions),
-            Keeping = keeping,
-        };
-        _keyIndexes = new(log, report, _name);
-        // It has no users: whoever reaches it may read it.
-        _reads = new(options, log, checkpoints, _instants, _keyIndexes)
-        {
-            Live = () => null, Reset = host.Reset, LineOf = shard.Recovery.LineOf, HasLost = false,
-        };
-        _checkpointer = new(options, report, log, new Lock(), checkpoints, this)
-        {
-            RecordedCut = () => _history.KnowsEnd ? Committed : default,
-            Keeping = keeping,
-            Served = () => log.WorldLine,
+            Grid = () => host.Grid,
+            MayDelete = () => _history.KnowsEnd,
             NeededFrom = () => long.MaxValue,
-            Promised = () => _instants.Promised,
-            PromisedDetail = () => _instants.PromisedDetail,
-            HeldFrom = () => Math.Min(_instants.HeldFrom, _reads.HeldFrom),
         };
-        if (options.RetentionDetail > TimeSpan.Zero) { _reducer = new(log, checkpoints, () => _instants.VersionsOfStep, report, _name); }
     }
 
     /// <summary>Opens what is kept in a data directory, or begins it.</summary>
@@ -116,14 +92,14 @@ internal sealed class FasterPast : ICheckpointSource
         string directory = Path.Combine(options.DataDirectory, Folder);
         VersionLog log = VersionLog.Open(new VersionLogOptions
         {
-            Directory = Path.Combine(directory, LogName),
+            Directory = Path.Combine(directory, FollowedStream.LogName),
             Shard = options.Shard,
             Epoch = shard.Seat.Epoch,
             SegmentBytes = options.LogSegmentBytes,
         });
         try
         {
-            CheckpointStore checkpoints = CheckpointStore.Open(Path.Combine(directory, CheckpointsName));
+            CheckpointStore checkpoints = CheckpointStore.Open(Path.Combine(directory, FollowedStream.CheckpointsName));
             foreach (string damage in checkpoints.Damaged)
             {
                 report.Warn($"shard {options.Shard}: a part of the past, and what lies before it, cannot be read: {damage}");
@@ -138,7 +114,7 @@ internal sealed class FasterPast : ICheckpointSource
     }
 
     /// <summary>Reads it.</summary>
-    public ShardPast Reads => _reads;
+    public ShardPast Reads => _past.Reads;
 
     /// <summary>It cannot be written any more, and a while has passed: it is to be opened again.</summary>
     public bool IsToBeOpened => _hasFailed && Environment.TickCount64 - Volatile.Read(ref _failedMs) > s_pause.TotalMilliseconds;
@@ -179,32 +155,11 @@ internal sealed class FasterPast : ICheckpointSource
     /// <summary>What is to be done now and then.</summary>
     public void Keep()
     {
-        if (_hasFailed) { return; }
-        _checkpointer.CarryForward();
-        _instants.Keep();
-        _reads.Keep();
-        _keyIndexes.Keep();
-        try
-        {
-            if (_taking.IsCompleted) { _reducer?.Keep(_checkpointer.KeepDetail); }
-        }
-        catch (LogException e)
-        {
-            // The store goes on without it.
-            _report.Warn($"{_name}: the past cannot be reduced: {e.Message}");
-        }
+        if (!_hasFailed) { _past.Keep(); }
     }
 
-    /// <summary>What DPR.INFO tells. Any thread.</summary>
-    public IEnumerable<(string Name, long Value)> Status()
-    {
-        Checkpoint? newest = _checkpointer.Newest;
-        yield return ("log_bytes", _log.SizeBytes);
-        yield return ("log_tail_bytes", _checkpointer.TailBytes);
-        yield return ("checkpoint_last_unix", newest?.CreatedAt.ToUnixTimeSeconds() ?? 0);
-        yield return ("checkpoint_last_bytes", newest?.Bytes ?? 0);
-        foreach ((string, long) line in _instants.Status()) { yield return line; }
-    }
+    /// <inheritdoc cref="EmbeddedPast.Status"/>
+    public IEnumerable<(string Name, long Value)> Status() => _past.Status();
 
     /// <summary>Ends it: nobody looks at the store any more. Any thread.</summary>
     public Task EndAsync()
@@ -216,12 +171,9 @@ internal sealed class FasterPast : ICheckpointSource
     {
         await _ending.CancelAsync().ConfigureAwait(false);
         await _following.ConfigureAwait(false);
-        await _taking.ConfigureAwait(false);
         try
         {
-            await _reads.EndAsync().ConfigureAwait(false);
-            _keyIndexes.Dispose();
-            _reducer?.Dispose();
+            await _past.EndAsync().ConfigureAwait(false);
         }
         finally
         {
@@ -279,8 +231,7 @@ internal sealed class FasterPast : ICheckpointSource
         if (_host.Store is not { } store || cut.Version == VersionNumber.Zero) { return; }
         IReadOnlyList<KeptState> states = _host.States.InHistory(cut.WorldLine, _host.LastValid, cut.Version);
         if (_history.Follow(store, states, cut, stop) is { } begun) { Tell(begun); }
-        if (_log.IsEmpty || !_taking.IsCompleted || !_checkpointer.IsDue) { return; }
-        _taking = Task.Run(() => TakeAsync(stop), CancellationToken.None);
+        _past.TakeIfDue();
     }
 
     private void Tell(in BegunStretch begun)
@@ -299,23 +250,7 @@ internal sealed class FasterPast : ICheckpointSource
         _told = text;
     }
 
-    // ---- Checkpoints: a task of its own ----
-
-    private async Task TakeAsync(CancellationToken stop)
-    {
-        try
-        {
-            if (await _checkpointer.TakeAsync(stop).ConfigureAwait(false)) { FailPoint.Pass(FailPoint.CheckpointKept); }
-        }
-        catch (Exception e) when (e is OperationCanceledException or LogHistoryChangedException)
-        {
-            // The end; or another is taken.
-        }
-        catch (Exception e)
-        {
-            _report.Warn($"{_name}: no checkpoint of the past could be taken: {e.Message}");
-        }
-    }
+    // ---- Checkpoints ----
 
     Task ICheckpointSource.TurnAsync(CancellationToken stop) => Task.CompletedTask;
 

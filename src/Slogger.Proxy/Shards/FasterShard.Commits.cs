@@ -215,6 +215,8 @@ internal partial class FasterShard
 
     void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, VersionNumber> lastValid)
     {
+        // The history does not go on yet where the stream ended.
+        if (_stream is not null && _options.Retention > TimeSpan.Zero) { return; }
         if (_history.OldestNeeded(cut, lastValid) is not { } oldest) { return; }
         _older = _faster!.Commits.Count(c => c.Point < oldest);
         _faster.Keep(_past?.OldestKept(_faster, oldest, _older) ?? oldest);

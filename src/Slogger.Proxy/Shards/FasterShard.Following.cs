@@ -1,4 +1,5 @@
-// An embedded store that follows, as a backup's. Beside it is the stream (FollowedStream), which it needs until it is a primary's.
+// An embedded store that follows, as a backup's. Beside it is the stream (FollowedStream), which it needs until it is a primary's; with
+// --retention that becomes the history of the primary's then.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
@@ -17,7 +18,7 @@ namespace Slogger.Proxy.Shards;
 internal partial class FasterShard : IFasterHost
 {
     private const string VoidName = "faster.void";
-    private FollowedStream? _stream;    // while it follows
+    private volatile FollowedStream? _stream;   // while it follows
 
     private FollowedStream Stream => _stream ?? throw FollowsNobody();
 
@@ -29,17 +30,29 @@ internal partial class FasterShard : IFasterHost
 
     private FollowedFaster FollowedStore => (FollowedFaster)Follower.Followed;
 
+    private void OpenStream()
+    {
+        FollowedStream stream = new(_options, _fasterOptions.Directory, Seat.Epoch, FollowedTailBytes);
+        _stream = stream;
+        if (_options.Retention == TimeSpan.Zero) { return; }
+        _followedPast = new(this, _options, _report, stream, () => FollowedStore, () => _followedGrid.Grid, _checkpointing, _reset);
+    }
+
+    internal override void OnFollowedGrid(VersionGrid grid) => _followedGrid.NoteOrWarn(grid, _report, _options.Shard);
+
     internal override async Task FollowAsync(CancellationToken stop)
     {
         TrialFaster.Clear(_options.DataDirectory);
         var followed = new FollowedFaster(
-            this, StreamLog, StreamCheckpoints, Intake!.WithLogAsync, _report, _options.Shard.ToString());
+            this, StreamLog, StreamCheckpoints, Intake!.WithLogAsync, _report, _options.Shard.ToString(),
+            keepsPast: () => _followedPast is not null && StreamLog.EndOffset - StreamLog.StartOffset <= 2 * _options.LogBudgetBytes);
         await FollowAsync(followed, isPrimarys: false, stop).ConfigureAwait(false);
     }
 
     internal override async Task KeepFollowedAsync(CancellationToken stop)
     {
         if (Follower.IsPromoting) { return; }
+        _followedPast?.Keep();
         // A drill needs what is there.
         if (!await _checkpointing.WaitAsync(TimeSpan.Zero, stop).ConfigureAwait(false)) { return; }
         try
@@ -75,6 +88,8 @@ internal partial class FasterShard : IFasterHost
         DeleteVoid();
         Directory.Move(_fasterOptions.Directory, VoidPath);
         DeleteVoid();
+        // The past was of what is deleted.
+        FollowedStream.DeleteHistory(_options.DataDirectory);
         // Durable with the move, before anything is in it.
         SystemFileLayer.Instance.CreateDirectory(_fasterOptions.Directory);
         _found = [];
@@ -97,11 +112,14 @@ internal partial class FasterShard : IFasterHost
 
     internal override async Task EndFollowingAsync()
     {
+        if (_followedPast is { } past) { await past.EndAsync().ConfigureAwait(false); }
         await base.EndFollowingAsync().ConfigureAwait(false);
-        FollowedStream? stream = Interlocked.Exchange(ref _stream, null);
         await Task.Run(() =>
         {
-            stream?.Dispose();
+            _stream?.Dispose();
+            _followedPast = null;
+            if (_options.Retention > TimeSpan.Zero) { OpenPastAgain(); }
+            _stream = null;
             DeleteStream();
         }).ConfigureAwait(false);
     }

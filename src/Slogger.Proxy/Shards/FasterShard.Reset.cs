@@ -16,8 +16,8 @@ internal partial class FasterShard : IResetStore
     string? IResetStore.WhyNot => !AdmitsLocal ? null : "the shard runs in an application, whose own sessions cannot be made to wait: take "
         + "a snapshot of that instant (slogger snapshot), and put it into another cluster (slogger load)";
 
-    ShardPast IResetStore.Past => _past?.Reads
-        ?? throw new PastException("the past cannot be read at the moment: the proxy's log says why");
+    ShardPast IResetStore.Past => Reads
+        ?? throw new PastException(NoPast);
 
     // In the store and in the history.
     IReadOnlyList<(string Directory, double Times)> IResetStore.Room => [(_options.DataDirectory, 2)];

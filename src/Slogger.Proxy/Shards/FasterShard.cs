@@ -20,6 +20,7 @@ using Slogger.Log.Format;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
+using Slogger.Proxy.Past;
 using Slogger.Proxy.Peers;
 using Slogger.Redis.Connections;
 
@@ -45,8 +46,10 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
     // The world-line whose state the store holds.
     private WorldLine _holds;
 
-    // With --retention; null if it could not be opened again.
+    // With --retention; null if it could not be opened again. While it follows another, there is another one.
     private volatile FasterPast? _past;
+    private volatile FollowedPast? _followedPast;
+    private readonly FollowedGrid _followedGrid;
     private readonly Lock _pastLock = new();
     private long _pastNotBeforeMs;
     private bool _hasPastEnded;
@@ -59,6 +62,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
         : base(options, report, new EmbeddedStore())
     {
         _fasterOptions = OptionsOf(options);
+        _followedGrid = new(options.DataDirectory);
         _rollbacks = new(options.Shard, report, exit => Fail(exit));
         _reset = new(this, this, report);
     }
@@ -78,7 +82,14 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
     public override IStoreConnector Connector => _connector ?? throw new InvalidOperationException("The store is not open.");
 
     /// <inheritdoc />
-    public override IPastReads? Past => _past?.Reads;
+    public override IPastReads? Past => Reads;
+
+    /// <inheritdoc />
+    public override string? PastProblem => _options.Retention == TimeSpan.Zero ? null : NoPast;
+
+    private const string NoPast = "the past is opened again: try again, and if it stays closed, the proxy's log says why";
+
+    private ShardPast? Reads => _past?.Reads ?? _followedPast?.Reads;
 
     internal override string ModeName => "faster";
 
@@ -148,7 +159,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
         DeleteVoid();
         ResetJob.Clear(this);
         SystemFileLayer.Instance.CreateDirectory(_fasterOptions.Directory);
-        if (IsFollowing) { _stream = new(_options, _fasterOptions.Directory, Seat.Epoch, FollowedTailBytes); }
+        if (IsFollowing) { OpenStream(); }
         try
         {
             _found = FasterStore.CommitsIn(_fasterOptions);
@@ -160,8 +171,8 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
         {
             throw new RecoveryRefusedException($"shard {_options.Shard}: the embedded store cannot be used: {e.Message}");
         }
-        OpenPast();
         if (IsFollowing) { return StreamLog.LastBoundary?.Time; }
+        OpenPast();
         if (_history.All is not [.., var newest]) { return null; }
         return _stopped is { } note && note.Point.Version == newest.Last ? note.Time : EndOf(newest.Last);
     }
@@ -173,13 +184,20 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
         if (_options.Retention == TimeSpan.Zero) { return; }
         try
         {
-            _past = FasterPast.Open(this, this, _options, _report);
+            _past = OpenHistory();
         }
-        catch (LogException e) when (e is not LogFencedException)
+        catch (Exception e) when (e is LogException and not LogFencedException or IOException or UnauthorizedAccessException)
         {
             throw new RecoveryRefusedException($"shard {_options.Shard}: the past cannot be opened: {e.Message} To go on without what it "
                 + $"holds, move {Path.Combine(_options.DataDirectory, FasterPast.Folder)} away.");
         }
+    }
+
+    // A process before may have taken over, and not come to this.
+    private FasterPast OpenHistory()
+    {
+        FollowedStream.BecomeHistory(_options.DataDirectory);
+        return FasterPast.Open(this, this, _options, _report);
     }
 
     internal override Task MaintainAsync(CancellationToken stop)
@@ -214,11 +232,11 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
             if (_hasPastEnded) { return; }
             try
             {
-                FasterPast past = FasterPast.Open(this, this, _options, _report);
+                FasterPast past = OpenHistory();
                 past.Start();
                 _past = past;
             }
-            catch (LogException e)
+            catch (Exception e) when (e is LogException or IOException or UnauthorizedAccessException)
             {
                 _pastNotBeforeMs = Environment.TickCount64 + PastPauseMs;
                 _report.Warn($"shard {_options.Shard}: the past cannot be opened again, and that is tried later: {e.Message}");
@@ -229,6 +247,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
     // Nothing of it looks at the store any more.
     private async Task EndPastAsync()
     {
+        if (_followedPast is { } followed) { await followed.EndAsync().ConfigureAwait(false); }
         lock (_pastLock) { _hasPastEnded = true; }
         if (_past is { } past) { await past.EndAsync().ConfigureAwait(false); }
     }
@@ -238,6 +257,8 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
     FasterStore? IFasterPastHost.Store => Versions.IsAttached ? _faster : null;
 
     CommitHistory IFasterPastHost.States => _history;
+
+    VersionGrid IFasterPastHost.Grid => _followedGrid.JoinedWith(Seat.Grid);
 
     VersionNumber IFasterPastHost.LastValid(WorldLine line) => Seat.LastValid(line, Recovery.Lines);
 
@@ -308,7 +329,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
             yield return ("undone_bytes", state.UndoneBytes);
         }
         yield return ("commits_failed", _pacing.Failed);
-        foreach ((string, long) line in (_past?.Status() ?? []).Concat(_rollbacks.Status)) { yield return line; }
+        foreach ((string, long) line in (_past?.Status() ?? _followedPast?.Status() ?? []).Concat(_rollbacks.Status)) { yield return line; }
     }
 
     private EngineOptions EngineOptionsOf(FasterStore store) => new()

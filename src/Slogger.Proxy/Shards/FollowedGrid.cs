@@ -2,6 +2,7 @@
 // is read when nobody says anything any more.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Log.Files;
 
@@ -13,6 +14,9 @@ internal sealed class FollowedGrid
     private readonly string _path;
     private readonly Lock _gate = new();
     private volatile VersionGrid? _grid;
+    private volatile Joined? _joined;   // the last that was put together
+
+    private sealed record Joined(VersionGrid Told, VersionGrid Own, VersionGrid Whole);
 
     /// <summary>Reads what is kept.</summary>
     /// <param name="directory">The data directory.</param>
@@ -24,6 +28,27 @@ internal sealed class FollowedGrid
 
     /// <summary>The grids; null: nobody has told them.</summary>
     public VersionGrid? Grid => _grid;
+
+    /// <summary>These, and behind them the grids of the shard's own rule.</summary>
+    public VersionGrid JoinedWith(VersionGrid own)
+    {
+        if (_grid is not { } told) { return own; }
+        if (_joined is not { } known || known.Told != told || known.Own != own) { _joined = known = new(told, own, own.Behind(told)); }
+        return known.Whole;
+    }
+
+    /// <summary>As <see cref="Note"/>; what the disk refuses is reported.</summary>
+    public void NoteOrWarn(VersionGrid told, ILogger report, ShardId shard)
+    {
+        try
+        {
+            Note(told);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            report.Warn($"shard {shard}: it cannot be noted how versions lie in time, so their past is not shown by time: {e.Message}");
+        }
+    }
 
     /// <summary>Notes them, unless later ones are known. Throws IOException.</summary>
     public void Note(VersionGrid told)

@@ -1,9 +1,12 @@
 // The stream that an embedded store follows, as it lies beside the store: its log, what that rests on, and notes of which commit of the
-// store stands where in it. When the store is a primary's it is of no use any more: then its commits are all there is.
+// store stands where in it. When the store is a primary's, its commits are all it needs: the stream is deleted, or, with --retention,
+// becomes the history beside the store.
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Stores;
 using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Shards;
@@ -11,7 +14,10 @@ namespace Slogger.Proxy.Shards;
 /// <summary>An open stream in a data directory.</summary>
 internal sealed class FollowedStream : IDisposable
 {
-    private const string LogName = "log", CheckpointsName = "checkpoints", StreamName = "stream";
+    /// <summary>Directories, in that of the data, and in that of the history.</summary>
+    public const string LogName = "log", CheckpointsName = "checkpoints";
+
+    private const string StreamName = "stream";
 
     /// <summary>Opens it, or begins an empty one.</summary>
     /// <param name="options">The shard's.</param>
@@ -42,6 +48,36 @@ internal sealed class FollowedStream : IDisposable
 
     /// <summary>Where in it the store's commits stand.</summary>
     public FollowNotes Notes { get; }
+
+    /// <summary>One that is not open becomes the history of its store, unless there is one. What was ended half way is completed by the
+    /// next call.</summary>
+    /// <exception cref="IOException">The disk refused.</exception>
+    /// <exception cref="UnauthorizedAccessException">The same.</exception>
+    public static void BecomeHistory(string dataDirectory)
+    {
+        string history = Path.Combine(dataDirectory, FasterPast.Folder);
+        if (Directory.Exists(Path.Combine(history, LogName)) || !Directory.Exists(Path.Combine(dataDirectory, LogName))) { return; }
+        FailPoint.Pass(FailPoint.StreamEnded);
+        SystemFileLayer.Instance.CreateDirectory(history);
+        // The log last: with it there is a history.
+        foreach (string name in (ReadOnlySpan<string>)[CheckpointsName, LogName])
+        {
+            string from = Path.Combine(dataDirectory, name);
+            if (Directory.Exists(from)) { Directory.Move(from, Path.Combine(history, name)); }
+            FailPoint.Pass(name == LogName ? FailPoint.StreamMoved : FailPoint.StreamMoving);
+        }
+        SystemFileLayer.Instance.SyncDirectory(history);
+        SystemFileLayer.Instance.SyncDirectory(dataDirectory);
+    }
+
+    /// <summary>Deletes the history of a store that begins anew.</summary>
+    /// <exception cref="IOException">The disk refused.</exception>
+    /// <exception cref="UnauthorizedAccessException">The same.</exception>
+    public static void DeleteHistory(string dataDirectory)
+    {
+        string history = Path.Combine(dataDirectory, FasterPast.Folder);
+        if (Directory.Exists(history)) { Directory.Delete(history, recursive: true); }
+    }
 
     /// <summary>Deletes one that is not open, if there is one.</summary>
     /// <exception cref="IOException">The disk refused.</exception>

@@ -23,9 +23,6 @@ internal sealed partial class LogShard : IShippingShard
 {
     private BackupShipping? _shipping;      // null: nothing is shipped
     private bool _isShippingDue;            // it waits for the cohort's first commit; the control task
-    private volatile JoinedGrid? _pastGrid; // the last that was put together
-
-    private sealed record JoinedGrid(VersionGrid Told, VersionGrid Own, VersionGrid Whole);
 
     /// <summary>How the backup's processes for this shard are reached; none: nothing is shipped.</summary>
     public IReadOnlyList<IShipConnector> Backups { get; init; } = [];
@@ -70,18 +67,7 @@ internal sealed partial class LogShard : IShippingShard
 
     internal override Task OnLoadedAsync(CancellationToken stop) => ProbeAsync(stop);
 
-    internal override void OnFollowedGrid(VersionGrid grid)
-    {
-        try
-        {
-            _followedGrid.Note(grid);
-        }
-        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
-        {
-            _report.Warn($"shard {_options.Shard}: it cannot be noted how versions lie in time, so their past is not shown by time: "
-                + $"{e.Message}");
-        }
-    }
+    internal override void OnFollowedGrid(VersionGrid grid) => _followedGrid.NoteOrWarn(grid, _report, _options.Shard);
 
     // By which the versions of the log went: those that were followed by the grids of where they were opened, those of this site's own
     // rule by its own.
@@ -89,14 +75,8 @@ internal sealed partial class LogShard : IShippingShard
     {
         get
         {
-            (VersionGrid? told, VersionGrid own) = (_followedGrid.Grid, Seat.Grid);
-            if (IsFollowing) { return told ?? (Cohort is null ? null : own); }
-            if (told is null || Cohort is not null) { return own; }
-            if (_pastGrid is not { } known || known.Told != told || known.Own != own)
-            {
-                _pastGrid = known = new(told, own, own.Behind(told));
-            }
-            return known.Whole;
+            if (IsFollowing) { return _followedGrid.Grid ?? (Cohort is null ? null : Seat.Grid); }
+            return Cohort is null ? _followedGrid.JoinedWith(Seat.Grid) : Seat.Grid;
         }
     }
 

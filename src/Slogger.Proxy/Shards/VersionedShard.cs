@@ -173,6 +173,9 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     /// <inheritdoc />
     public virtual IPastReads? Past => null;
 
+    /// <inheritdoc />
+    public virtual string? PastProblem => null;
+
     public long MicrosecondsToNextTick() => Versions.MicrosecondsToNextTick();
 
     public bool NeedsMarker => Versions.NeedsMarker;

@@ -48,6 +48,9 @@ internal static class FailPoint
     public const string OlderVersionKept = "older-version-kept";
     public const string ClientsTold = "clients-told";
     public const string SiteTaken = "site-taken";
+    public const string StreamEnded = "stream-ended";
+    public const string StreamMoving = "stream-moving";
+    public const string StreamMoved = "stream-moved";
     public const string ResetMarked = "reset-marked";
     public const string ResetPartWritten = "reset-part-written";
 

@@ -53,8 +53,9 @@ internal interface IFasterHost
 /// <param name="withLog">Has something done to the log while nothing is appended.</param>
 /// <param name="report">For people.</param>
 /// <param name="shard">Which it is, for messages.</param>
+/// <param name="keepsPast">Whether log and checkpoints are kept for who reads the past: somebody else deletes what is not needed.</param>
 internal sealed class FollowedFaster(IFasterHost host, VersionLog log, CheckpointStore checkpoints, Func<Action, Task> withLog,
-    ILogger report, string shard) : IFollowedStore
+    ILogger report, string shard, Func<bool> keepsPast) : IFollowedStore
 {
     // So much of the stream, or what has changed in so much time, the next process does again. Less of it where memory is small: on a long
     // way commits are made, and memory is given back.
@@ -82,6 +83,8 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     private Task _commit = Task.CompletedTask;  // and its note
     private long _committedOffset, _committedAt, _mayCommitAt;
     private long _commitBytes = CommitBytesMax;
+    private long _neededFrom;
+    private CancellationTokenSource _copying = new();   // of the store as it is open now
 
     // Ends beyond the offset are refused until the time, by Stopwatch.
     private sealed record Refusal(long Offset, long Until, string Why);
@@ -93,6 +96,9 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     public long? Offset => Follows ? _feed!.Offset : null;
 
     public string? Problem => _refusal?.Why;
+
+    /// <summary>The offset from which it needs the log. Any thread.</summary>
+    public long NeededFrom => Volatile.Read(ref _neededFrom);
 
     public Task<bool> ResumeAsync(bool mayBePromoted, CancellationToken stop) => Task.Run(() =>
     {
@@ -206,11 +212,18 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
         string why = $"the embedded store has refused what stands behind offset {offset} of the stream: {error}. It begins again from its "
             + "newest commit; if this stays so, give it more memory (--faster-memory)";
         _refusal = new(offset, Stopwatch.GetTimestamp() + (long)(RefusalPeriod.TotalSeconds * Stopwatch.Frequency), why);
-        _lost.TrySetResult(why);
+        Lose(why);
         throw new UnknownToStoreException(why);
     }
 
-    public void Lose() => _lost.TrySetResult("has ended.");
+    public void Lose() => Lose("has ended.");
+
+    // Nobody waits for a copy of what is given up.
+    private void Lose(string why)
+    {
+        _copying.Cancel();
+        _lost.TrySetResult(why);
+    }
 
     // From the newest commit, or from the copy.
     private async Task BeginAsync(Boundary end, CancellationToken stop)
@@ -266,6 +279,7 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     private void Start(string life, long offset, int database)
     {
         _lost = new(TaskCreationOptions.RunContinuationsAsynchronously);
+        _copying = new();
         _life = life;
         (_committedOffset, _committedAt) = (offset, Stopwatch.GetTimestamp());
         _commitBytes = Math.Clamp(host.Store.Statistics().LogBytesMax / CommitMemoryShare, CommitBytesMin, CommitBytesMax);
@@ -359,9 +373,39 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
             look();
             if (!Follows || Usable() is not [.., var older, _]) { return; }
             host.Store.Keep(older.Point);
-            if (older.Offset <= log.StartOffset) { return; }
+            Volatile.Write(ref _neededFrom, older.Offset);
+            if (keepsPast() || older.Offset <= log.StartOffset) { return; }
             await withLog(() => log.TrimBefore(older.Offset)).ConfigureAwait(false);
             checkpoints.Prune(log, 1, older.Offset, long.MaxValue);
+        }
+        finally
+        {
+            _gate.Release();
+        }
+    }
+
+    /// <summary>Writes what the newest commit holds, as an RDB file; meanwhile the store goes on. Its commits are not deleted: see
+    /// <see cref="TrimAsync"/>.</summary>
+    /// <param name="file">Where to.</param>
+    /// <param name="begun">Called when it is decided what is written.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>Where the commit stands in the stream, and the file's size; null: there is none yet.</returns>
+    /// <exception cref="InvalidOperationException">The store could not keep the commit.</exception>
+    /// <exception cref="IOException">The disk refused.</exception>
+    public async Task<(FollowNote Note, long Bytes)?> CopyAsync(string file, Action? begun, CancellationToken stop)
+    {
+        await _gate.WaitAsync(stop).ConfigureAwait(false);
+        try
+        {
+            using var either = CancellationTokenSource.CreateLinkedTokenSource(stop, _copying.Token);
+            if (!Follows || NoteBelow(long.MaxValue) is not { } note
+                || host.Store.Commits.FirstOrDefault(c => c.Point == note.Point) is not { } commit)
+            {
+                return null;
+            }
+            begun?.Invoke();
+            return (note, await Task.Run(() => RdbBase.Write(host.Store, commit, file, either.Token).Bytes, CancellationToken.None)
+                .ConfigureAwait(false));
         }
         finally
         {

@@ -1,11 +1,13 @@
-// A copy of a primary's Redis, an RDB file, as an embedded store begins from it.
+// What an embedded store holds, as an RDB file: a copy of a primary's Redis from which it begins, and what is written of its own commits.
 using Slogger.Faster;
+using Slogger.Faster.Commits;
+using Slogger.Log.Files;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rdb;
 
 namespace Slogger.Replication.Following;
 
-/// <summary>Reads a copy.</summary>
+/// <summary>Reads and writes such files.</summary>
 internal static class RdbBase
 {
     private const int WindowBytes = 1 << 20;
@@ -58,6 +60,23 @@ internal static class RdbBase
                 worker.Exit(entered);
             }
         }
+    }
+
+    /// <summary>Writes what a commit holds; meanwhile others may use the store.</summary>
+    /// <returns>How many keys that is, and the bytes of the file.</returns>
+    /// <exception cref="InvalidOperationException">The store did not keep the commit.</exception>
+    /// <exception cref="IOException">The disk refused.</exception>
+    public static (long Keys, long Bytes) Write(FasterStore store, CommitRecord commit, string path, CancellationToken stop)
+    {
+        using FileStream stream = PrivateFile.Open(path, FileMode.Create);
+        var rdb = new RdbWriter(stream);
+        foreach (Change record in store.Records(commit))
+        {
+            stop.ThrowIfCancellationRequested();
+            rdb.Add(0, record.Key, isString: true, record.Value, record.ExpiryMs);
+        }
+        rdb.End();
+        return (rdb.Keys, stream.Length);
     }
 
     private static UnknownToStoreException Unknown(string what) =>

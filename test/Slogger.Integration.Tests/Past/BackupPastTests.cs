@@ -243,7 +243,7 @@ public sealed class BackupPastTests
         }
     }
 
-    private static async Task<string> SaidAsync(Site site, params string[] command)
+    internal static async Task<string> SaidAsync(Site site, params string[] command)
     {
         (int code, string said) = await ProxyProcess.CommandAsync(
             [command[0], "--address", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{site.Port(0)}"), .. command[1..]]);
