@@ -183,7 +183,8 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
     public void HoldFrom(long offset)
     {
         if (TryRenew(offset)) { return; }
-        lock (Keeping) { Take(offset); }
+        // Of what is gone there is nothing to be held: others would take it for theirs.
+        lock (Keeping) { Take(Math.Max(offset, log.StartOffset)); }
     }
 
     /// <summary>From where on all commands are kept, without a gap: the end of a version, or the beginning of the history.</summary>

@@ -24,6 +24,7 @@ internal sealed class EmbeddedPast
     private readonly PastReducer? _reducer;
     private readonly CancellationTokenSource _ending = new();
     private Task _taking = Task.CompletedTask;
+    private Task? _ended;
 
     /// <summary>Of an open log.</summary>
     /// <param name="shard">The shard.</param>
@@ -43,7 +44,7 @@ internal sealed class EmbeddedPast
         {
             Committed = () => Committed!(),
             Grid = () => Grid!(),
-            Follows = () => follows,
+            Follows = () => follows && shard.IsFollowing,
             NowUs = () => shard.Now().Microseconds,
             Await = shard.AwaitCommitOf,
             Owners = new(options.Shard, () => shard.Moves.Watch, () => shard.Seat.Partitions),
@@ -92,13 +93,15 @@ internal sealed class EmbeddedPast
     /// <summary>What is to be done now and then.</summary>
     public void Keep()
     {
-        Checkpointer.CarryForward();
-        _instants.Keep();
         Reads.Keep();
         _keyIndexes.Keep();
+        // One that is being kept is synced under the checkpoints' lock, and this task has more to do than to wait.
+        if (!_taking.IsCompleted) { return; }
+        Checkpointer.CarryForward();
+        _instants.Keep();
         try
         {
-            if (_taking.IsCompleted) { _reducer?.Keep(Checkpointer.KeepDetail); }
+            _reducer?.Keep(Checkpointer.KeepDetail);
         }
         catch (LogException e)
         {
@@ -110,8 +113,11 @@ internal sealed class EmbeddedPast
     /// <summary>Takes a checkpoint beside all else, if one is due. One caller at a time.</summary>
     public void TakeIfDue()
     {
-        if (_log.IsEmpty || !_taking.IsCompleted || _ending.IsCancellationRequested || !Checkpointer.IsDue) { return; }
-        _taking = Task.Run(() => TakeAsync(_ending.Token), CancellationToken.None);
+        if (_log.IsEmpty || !_taking.IsCompleted || !Checkpointer.IsDue) { return; }
+        lock (_ending)
+        {
+            if (_ended is null) { _taking = Task.Run(() => TakeAsync(_ending.Token), CancellationToken.None); }
+        }
     }
 
     private async Task TakeAsync(CancellationToken stop)
@@ -141,12 +147,17 @@ internal sealed class EmbeddedPast
         foreach ((string, long) line in _instants.Status()) { yield return line; }
     }
 
-    /// <summary>Nobody reads it any more, and no checkpoint is taken. The log stays open. Not beside <see cref="TakeIfDue"/>.</summary>
-    public async Task EndAsync()
+    /// <summary>Nobody reads it any more, and no checkpoint is taken. The log stays open. Any thread.</summary>
+    public Task EndAsync()
+    {
+        lock (_ending) { return _ended ??= Task.Run(EndOnceAsync); }
+    }
+
+    private async Task EndOnceAsync()
     {
         await _ending.CancelAsync().ConfigureAwait(false);
-        await _taking.ConfigureAwait(false);
         await Reads.EndAsync().ConfigureAwait(false);
+        await _taking.ConfigureAwait(false);
         _keyIndexes.Dispose();
         _reducer?.Dispose();
     }

@@ -116,6 +116,7 @@ internal partial class FasterShard
 
     internal override async Task EndWorkersAsync()
     {
+        if (_followedPast is { } past) { await past.EndAsync().ConfigureAwait(false); }
         await base.EndFollowingAsync().ConfigureAwait(false);
         await Site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         await _reset.StopAsync().ConfigureAwait(false);

@@ -18,6 +18,9 @@ namespace Slogger.Proxy.Shards;
 internal partial class FasterShard : IFasterHost
 {
     private const string VoidName = "faster.void";
+
+    // A stream of which no checkpoint can be written grows to so many budgets at most. Holds count to two (PrunePlan.HeldFrom).
+    private const int BudgetsMax = 3;
     private volatile FollowedStream? _stream;   // while it follows
 
     private FollowedStream Stream => _stream ?? throw FollowsNobody();
@@ -45,7 +48,7 @@ internal partial class FasterShard : IFasterHost
         TrialFaster.Clear(_options.DataDirectory);
         var followed = new FollowedFaster(
             this, StreamLog, StreamCheckpoints, Intake!.WithLogAsync, _report, _options.Shard.ToString(),
-            keepsPast: () => _followedPast is not null && StreamLog.EndOffset - StreamLog.StartOffset <= 2 * _options.LogBudgetBytes);
+            keepsPast: () => _followedPast is not null && StreamLog.EndOffset - StreamLog.StartOffset <= BudgetsMax * _options.LogBudgetBytes);
         await FollowAsync(followed, isPrimarys: false, stop).ConfigureAwait(false);
     }
 
@@ -84,12 +87,12 @@ internal partial class FasterShard : IFasterHost
     // In one step, so that no half of it is ever taken for a store.
     void IFasterHost.OpenEmptyToFollow(VersionNumber open)
     {
+        // The past was of what is deleted.
+        FollowedStream.DeleteHistory(_options.DataDirectory);
         CloseStore();
         DeleteVoid();
         Directory.Move(_fasterOptions.Directory, VoidPath);
         DeleteVoid();
-        // The past was of what is deleted.
-        FollowedStream.DeleteHistory(_options.DataDirectory);
         // Durable with the move, before anything is in it.
         SystemFileLayer.Instance.CreateDirectory(_fasterOptions.Directory);
         _found = [];
@@ -120,7 +123,8 @@ internal partial class FasterShard : IFasterHost
             _followedPast = null;
             if (_options.Retention > TimeSpan.Zero) { OpenPastAgain(); }
             _stream = null;
-            DeleteStream();
+            // If it is not the history yet, it is to become that.
+            if (_options.Retention == TimeSpan.Zero || _past is not null) { DeleteStream(); }
         }).ConfigureAwait(false);
     }
 

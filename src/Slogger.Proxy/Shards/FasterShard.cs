@@ -247,7 +247,6 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
     // Nothing of it looks at the store any more.
     private async Task EndPastAsync()
     {
-        if (_followedPast is { } followed) { await followed.EndAsync().ConfigureAwait(false); }
         lock (_pastLock) { _hasPastEnded = true; }
         if (_past is { } past) { await past.EndAsync().ConfigureAwait(false); }
     }

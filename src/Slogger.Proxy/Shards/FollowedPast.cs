@@ -1,6 +1,7 @@
 // The past of an embedded store that follows (--retention): what has been shipped lies in the stream anyway. It is kept as far as is
 // promised, with checkpoints that are written from the store's commits. When the store is a primary's, the stream becomes its history.
 using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Configuration;
@@ -34,7 +35,7 @@ internal sealed class FollowedPast : ICheckpointSource
         (_stream, _followed, _turn) = (stream, followed, turn);
         _past = new(shard, options, report, stream.Log, stream.Checkpoints, this, new Lock(), follows: true, reset)
         {
-            Committed = () => shard.RecordedCut,
+            Committed = () => CommittedOf(shard.RecordedCut),
             Grid = grid,
             MayDelete = () => true,
             NeededFrom = () => followed().NeededFrom,
@@ -56,6 +57,10 @@ internal sealed class FollowedPast : ICheckpointSource
 
     /// <inheritdoc cref="EmbeddedPast.EndAsync"/>
     public Task EndAsync() => _past.EndAsync();
+
+    // What a primary's store has done since it has taken over is not in the stream.
+    private WorldPoint CommittedOf(WorldPoint cut) =>
+        new(cut.WorldLine, _stream.Log.IsEmpty ? VersionNumber.Zero : VersionNumber.Min(cut.Version, _stream.Log.DurableClosed.Closed));
 
     // The commits stay meanwhile.
     Task ICheckpointSource.TurnAsync(CancellationToken stop) => _turn.WaitAsync(stop);

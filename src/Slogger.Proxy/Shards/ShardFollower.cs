@@ -144,6 +144,7 @@ internal sealed class ShardFollower(VersionedShard shard, IStore store, Semaphor
     {
         await _feeding.WaitAsync(stop).ConfigureAwait(false);
         // A checkpoint that is being taken is of the life before.
+        _followed!.Renewing();
         await checkpointing.WaitAsync(CancellationToken.None).ConfigureAwait(false);
         try
         {

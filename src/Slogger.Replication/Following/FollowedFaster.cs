@@ -84,7 +84,8 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     private long _committedOffset, _committedAt, _mayCommitAt;
     private long _commitBytes = CommitBytesMax;
     private long _neededFrom;
-    private CancellationTokenSource _copying = new();   // of the store as it is open now
+    private readonly Lock _copyLock = new();
+    private CancellationTokenSource? _copying;
 
     // Ends beyond the offset are refused until the time, by Stopwatch.
     private sealed record Refusal(long Offset, long Until, string Why);
@@ -108,6 +109,8 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
         if (note is not null) { Start(note); }
         return note is not null;
     }, stop);
+
+    public void Renewing() => EndCopy();
 
     public void Renewed()
     {
@@ -221,8 +224,13 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     // Nobody waits for a copy of what is given up.
     private void Lose(string why)
     {
-        _copying.Cancel();
         _lost.TrySetResult(why);
+        EndCopy();
+    }
+
+    private void EndCopy()
+    {
+        lock (_copyLock) { _copying?.Cancel(); }
     }
 
     // From the newest commit, or from the copy.
@@ -279,7 +287,6 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     private void Start(string life, long offset, int database)
     {
         _lost = new(TaskCreationOptions.RunContinuationsAsynchronously);
-        _copying = new();
         _life = life;
         (_committedOffset, _committedAt) = (offset, Stopwatch.GetTimestamp());
         _commitBytes = Math.Clamp(host.Store.Statistics().LogBytesMax / CommitMemoryShare, CommitBytesMin, CommitBytesMax);
@@ -395,20 +402,22 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     public async Task<(FollowNote Note, long Bytes)?> CopyAsync(string file, Action? begun, CancellationToken stop)
     {
         await _gate.WaitAsync(stop).ConfigureAwait(false);
+        using var copying = CancellationTokenSource.CreateLinkedTokenSource(stop);
         try
         {
-            using var either = CancellationTokenSource.CreateLinkedTokenSource(stop, _copying.Token);
+            lock (_copyLock) { _copying = copying; }
             if (!Follows || NoteBelow(long.MaxValue) is not { } note
                 || host.Store.Commits.FirstOrDefault(c => c.Point == note.Point) is not { } commit)
             {
                 return null;
             }
             begun?.Invoke();
-            return (note, await Task.Run(() => RdbBase.Write(host.Store, commit, file, either.Token).Bytes, CancellationToken.None)
+            return (note, await Task.Run(() => RdbBase.Write(host.Store, commit, file, copying.Token).Bytes, CancellationToken.None)
                 .ConfigureAwait(false));
         }
         finally
         {
+            lock (_copyLock) { _copying = null; }
             _gate.Release();
         }
     }

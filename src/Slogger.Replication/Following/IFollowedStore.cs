@@ -30,6 +30,11 @@ internal interface IFollowedStore : IAsyncDisposable
     /// <returns>False: it has to begin from a checkpoint.</returns>
     Task<bool> ResumeAsync(bool mayBePromoted, CancellationToken stop);
 
+    /// <summary>Another life of the stream is about to begin: nobody waits for what is made of this one. Any thread.</summary>
+    void Renewing()
+    {
+    }
+
     /// <summary>Another life of the stream has begun.</summary>
     void Renewed()
     {

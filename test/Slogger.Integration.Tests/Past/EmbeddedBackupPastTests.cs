@@ -129,6 +129,28 @@ public sealed class EmbeddedBackupPastTests : IAsyncLifetime
         for (int shard = 0; shard < Shards; shard++) { Assert.False(Directory.Exists(Path.Combine(_backup.Data(shard), "log"))); }
     }
 
+    // Where the history is to be, something else is.
+    [Fact]
+    public async Task HistoryCannotBeBegun_TheStreamStaysUntilItCan()
+    {
+        await _sites.StartAsync();
+        await WriteAsync(_primary, 3);
+        await _primary.KillAsync();
+        string history = Path.Combine(_backup.Data(0), "history"), log = Path.Combine(_backup.Data(0), "log");
+        await File.WriteAllTextAsync(history, "in the way");
+        await _sites.FailOverAsync();
+        using RespClient client = await _backup.ConnectAsync(0);
+        await Eventually.AsyncTrue("the past is not read", s_limit, async () =>
+            (await client.CallAsync("DPR.ASOF", "AGO", "0")).Text.Contains("the past is opened again", StringComparison.Ordinal));
+        Assert.NotEmpty(Directory.GetFiles(log));
+        File.Delete(history);
+        await ReadAgainAsync();
+        Assert.False(Directory.Exists(log));
+        await CompareAsync();
+        await WriteAsync(_backup, 2);
+        await CompareAsync();
+    }
+
     private async Task WriteAsync(Site site, int rounds)
     {
         RespClient[] clients = await ConnectAsync(site);
