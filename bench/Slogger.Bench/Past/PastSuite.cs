@@ -99,12 +99,15 @@ internal sealed class PastSuite(BenchOptions options, Results results)
             : Figure.Information(Suite, name, median, "ms", $"p99 {high:0.00}"));
     }
 
-    // A B A B: the load alone, and the load while copies are made, one after the other.
+    // A B A B: the load alone, and the load while copies are made, one after the other. A copy is made without a fork of the live Redis: a
+    // pair in which that was forked, for a checkpoint of the shard, is measured again.
     private void Compare(CaseFleet fleet, string what, int port, Func<double> copy, bool isGoal)
     {
         List<double> rate = [], rateWith = [], p99 = [], p99With = [], took = [];
-        for (int round = 0; round < _rounds; round++)
+        int again = 0;
+        while (rate.Count < _rounds)
         {
+            long forks = Forks(port);
             Load(fleet, port, rate, p99);
             using var stop = new CancellationTokenSource();
             Task copying = Task.Run(() =>
@@ -114,6 +117,12 @@ internal sealed class PastSuite(BenchOptions options, Results results)
             Load(fleet, port, rateWith, p99With);
             stop.Cancel();
             copying.GetAwaiter().GetResult();
+            if (isGoal && Forks(port) != forks && again++ < _rounds)
+            {
+                foreach (List<double> figures in (List<double>[])[rate, rateWith, p99, p99With]) { figures.RemoveAt(figures.Count - 1); }
+                Console.WriteLine($"  {what}: measured again, since the shard took a checkpoint meanwhile");
+                continue;
+            }
             Console.WriteLine($"  {what}: {rateWith[^1] / rate[^1]:0.00} of the throughput, p99 {p99With[^1] / p99[^1]:0.00}, "
                 + $"made in {took[^1]:0.0} s");
         }
@@ -123,9 +132,18 @@ internal sealed class PastSuite(BenchOptions options, Results results)
             + $"{ofRate:0.00} | {Statistics.Median(p99):0.00} | {Statistics.Median(p99With):0.00} | {ofP99:0.00} | "
             + $"{Statistics.Median(took):0.0} |"));
         string throughput = $"{what}: throughput while it is made", tail = $"{what}: p99 while it is made";
-        results.Add(isGoal ? Figure.AtLeast(Suite, throughput, ofRate, "", 0.97) : Figure.Information(Suite, throughput, ofRate, ""));
+        string note = again == 0 ? "" : $"{again} measured again, since the shard took a checkpoint";
+        results.Add(isGoal ? Figure.AtLeast(Suite, throughput, ofRate, "", 0.97, note) : Figure.Information(Suite, throughput, ofRate, ""));
         results.Add(isGoal ? Figure.AtMost(Suite, tail, ofP99, "", 1.2) : Figure.Information(Suite, tail, ofP99, ""));
         results.Add(Figure.Information(Suite, $"{what}: made in", Statistics.Median(took), "s"));
+    }
+
+    private static long Forks(int port)
+    {
+        const string Field = "total_forks:";
+        using var client = new RespClient(port, s_limit);
+        string line = client.Text("INFO", "stats").Split("\r\n").First(l => l.StartsWith(Field, StringComparison.Ordinal));
+        return long.Parse(line[Field.Length..], CultureInfo.InvariantCulture);
     }
 
     private void Load(CaseFleet fleet, int port, List<double> rate, List<double> p99)

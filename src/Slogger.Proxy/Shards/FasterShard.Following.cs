@@ -48,7 +48,8 @@ internal partial class FasterShard : IFasterHost
         TrialFaster.Clear(_options.DataDirectory);
         var followed = new FollowedFaster(
             this, StreamLog, StreamCheckpoints, Intake!.WithLogAsync, _report, _options.Shard.ToString(),
-            keepsPast: () => _followedPast is not null && StreamLog.EndOffset - StreamLog.StartOffset <= BudgetsMax * _options.LogBudgetBytes);
+            keepsPast: () => _followedPast is not null
+                && StreamLog.EndOffset - StreamLog.StartOffset <= BudgetsMax * _options.LogBudgetBytes);
         await FollowAsync(followed, isPrimarys: false, stop).ConfigureAwait(false);
     }
 

@@ -9,7 +9,7 @@ namespace Slogger.Redis.Supervision;
 internal static class SpareTime
 {
     // Long turns: each wakes up others at the wrong moment, and does so once.
-    private static readonly TimeSpan s_turn = TimeSpan.FromMilliseconds(100), s_pause = TimeSpan.FromMilliseconds(900);
+    private static readonly TimeSpan s_turn = TimeSpan.FromMilliseconds(100), s_pause = TimeSpan.FromMilliseconds(1900);
     private static readonly TimeSpan s_look = TimeSpan.FromMilliseconds(50);
 
     // By its priority it gets hardly any time where others only compute. Then it does not stand still as well.
