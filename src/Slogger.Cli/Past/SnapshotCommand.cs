@@ -157,15 +157,14 @@ internal static class SnapshotCommand
         }
     }
 
-    // What differs is known of one history only: that version ended at the same time, in the same world-line, at the same shards.
+    // What differs is known of one history only: that version ended at the same time, in the same world-line.
     private static async Task RequireSameHistoryAsync(List<Part> parts, SnapshotLayer previous)
     {
         SnapshotManifest known = previous.Manifest;
-        bool isSame = parts.All(p => p.Cluster == known.Cluster) && parts.Select(p => p.Shard).Order().SequenceEqual(
-            known.Shards.Select(s => s.Shard).Order());
+        bool isSame = parts.All(p => p.Cluster == known.Cluster);
         foreach (Part part in parts) { isSame = isSame && await part.HadAsync(known).ConfigureAwait(false); }
         if (isSame) { return; }
-        throw new ProxyUnreachableException($"{previous.Place.Name} is a snapshot of another cluster, of other shards, or of what a "
+        throw new ProxyUnreachableException($"{previous.Place.Name} is a snapshot of another cluster, or of what a "
             + "recovery took back: a snapshot of this cluster cannot rest on it", OfAll);
     }
 
@@ -176,8 +175,6 @@ internal static class SnapshotCommand
         private readonly SemaphoreSlim _turn = new(1);
 
         public string Cluster => cluster;
-
-        public long Shard => shard;
 
         public long WorldLine { get; private set; }
 

@@ -219,17 +219,6 @@ internal sealed class PastInstants(VersionLog log, CheckpointStore checkpoints, 
             + $"shard had a key then is not recorded. The past goes back to version {KnownFrom}, of {TimeOf(KnownFrom)}"));
     }
 
-    /// <summary>Sees to it that no slots have moved since a version: what differs from it at this shard, clients have changed.</summary>
-    /// <param name="version">The version.</param>
-    /// <param name="remedy">What to do if they have.</param>
-    /// <exception cref="PastException">They have; the text says so.</exception>
-    public void RequireUnmoved(VersionNumber version, string remedy)
-    {
-        if (Owners.OwnAt(version) is null) { return; }
-        throw new PastException(Owners.Table is { Moves.IsEmpty: false } ? $"slots move in this cluster (slogger move --list): {remedy}"
-            : $"slots have moved since version {version}: {remedy}");
-    }
-
     /// <summary>Where the commands of a version end that this shard did for clients on a key.</summary>
     /// <param name="version">The version: a committed one, in which it had the key.</param>
     /// <param name="isLast">Whether it had it no longer: what it has not closed by itself is in a later one here.</param>

@@ -23,6 +23,9 @@ internal sealed class PastOwners(ShardId shard, Func<SlotWatch?> watch, Func<Par
 {
     private static readonly TimeSpan s_certainMax = TimeSpan.FromSeconds(10), s_certainPause = TimeSpan.FromMilliseconds(5);
 
+    /// <summary>This shard.</summary>
+    public ShardId Shard => shard;
+
     /// <summary>As last seen; null: a shard alone has all keys.</summary>
     public OwnershipTable? Table => watch()?.Table;
 
@@ -112,6 +115,24 @@ internal sealed class PastOwners(ShardId shard, Func<SlotWatch?> watch, Func<Par
     /// <summary>Whether a shard has a key now.</summary>
     public bool Has(ShardId owner, in StoreKey key) =>
         Table is not { } table || (key.Database != 0 ? shard : table.Map.Owner(partitions().Of(key.Name))) == owner;
+
+    /// <summary>Which keys a shard had at the end of a version.</summary>
+    public Func<StoreKey, bool> HadAt(ShardId owner, VersionNumber version)
+    {
+        if (Table is not { } table) { return _ => true; }
+        (SlotMap map, Partitioning cut) = (table.MapAt(version), partitions());
+        return key => (key.Database != 0 ? shard : map.Owner(cut.Of(key.Name))) == owner;
+    }
+
+    /// <summary>The other shards that have given slots away behind a version.</summary>
+    public IEnumerable<ShardId> GaveBehind(VersionNumber version) =>
+        MovedBehind(version).Select(m => m.From).Distinct().Where(s => s != shard);
+
+    /// <summary>The other shards that have given slots away, or got some, behind a version.</summary>
+    public IEnumerable<ShardId> TookPartBehind(VersionNumber version) =>
+        MovedBehind(version).SelectMany(m => (ShardId[])[m.From, m.To]).Distinct().Where(s => s != shard);
+
+    private IEnumerable<PastMove> MovedBehind(VersionNumber version) => Table?.Landings.Where(m => m.Landed > version) ?? [];
 
     /// <summary>Keys by the shard that had them at the end of a version.</summary>
     public IEnumerable<IGrouping<ShardId, StoreKey>> ByOwner(IEnumerable<StoreKey> keys, VersionNumber version)

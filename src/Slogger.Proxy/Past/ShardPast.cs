@@ -5,6 +5,7 @@
 // Nothing is made ready before somebody asks. What the last question needed is kept for a minute: the lens with its keys, the index of the
 // checkpoint, and that of the commands on top of it.
 using System.Runtime.CompilerServices;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -23,6 +24,9 @@ internal sealed class ShardPast : IPastReads
 {
     /// <summary>How many keys are taken out of the past at once.</summary>
     private const int KeysAtOnce = 10_000;
+
+    // Of an incremental snapshot.
+    private const int TouchedMax = 5_000_000;
 
     private readonly VersionLog _log;
     private readonly PastInstants _instants;
@@ -229,6 +233,39 @@ internal sealed class ShardPast : IPastReads
             _turn.Release();
         }
     });
+
+    /// <summary>Asks another shard which keys clients have changed there behind a version, of those that this one had at the end of a
+    /// second one.</summary>
+    public Func<ShardId, VersionNumber, VersionNumber, CancellationToken, IAsyncEnumerable<StoreKey>>? TouchedElsewhere { get; init; }
+
+    /// <summary>Which keys may differ between two ends of versions, of those that this shard had at the end of a third: whoever had them
+    /// before, or has them since.</summary>
+    /// <param name="first">The first end, or only its version, if this shard had no slots then.</param>
+    /// <param name="last">The second.</param>
+    /// <param name="at">The third.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="PastException">They cannot be told; the text says why.</exception>
+    public async Task<IReadOnlySet<StoreKey>> TouchedAsync(Boundary first, Boundary last, VersionNumber at, CancellationToken stop)
+    {
+        PastOwners owners = _instants.Owners;
+        var keys = new HashSet<StoreKey>();
+        void Add(in StoreKey key)
+        {
+            keys.Add(key);
+            if (keys.Count > TouchedMax) { throw new PastException($"more than {TouchedMax} keys may differ"); }
+        }
+        if (owners.OwnAt(first.Version) is null)
+        {
+            foreach (StoreKey key in Touched.Between(first, last, stop)) { Add(key); }
+            return keys;
+        }
+        foreach (StoreKey key in Touched.For(owners.Shard, at, first.Version, last, stop, isOfAll: true)) { Add(key); }
+        foreach (ShardId other in owners.TookPartBehind(first.Version))
+        {
+            await foreach (StoreKey key in TouchedElsewhere!(other, first.Version, at, stop).ConfigureAwait(false)) { Add(key); }
+        }
+        return keys;
+    }
 
     /// <summary>Takes keys out as they were at the end of a version.</summary>
     /// <exception cref="PastException">That is not possible; the text says why.</exception>

@@ -83,25 +83,10 @@ internal sealed class ShardSnapshots : IPastSnapshots
         }
         PastPoint point = _instants.Hold(await _instants.CommittedAsync(at, _ending.Token).ConfigureAwait(false));
         await _instants.Owners.AwaitCertainAsync(point.End.Version, _ending.Token).ConfigureAwait(false);
-        PastPoint? other = null, lowest = null;
-        Boundary highest = default;
-        if (rests is (var version, var behind, var upTo))
-        {
-            await _instants.CommittedAsync(new(InstantBy.Version, upTo), _ending.Token).ConfigureAwait(false);
-            foreach (VersionNumber end in (VersionNumber[])[point.End.Version, new(version), new(behind), new(upTo)])
-            {
-                _instants.RequireUnmoved(end, "a snapshot can rest on no other across that: take one of all keys (without --from)");
-            }
-            // Each command between the two is wanted.
-            foreach (VersionNumber end in (VersionNumber[])[new(version), point.End.Version]) { _instants.HoldDetail(end); }
-            other = _instants.Hold(new(version));
-            if (other.End.Version.Number != version) { throw new PastException($"version {version} is none that this shard has closed"); }
-            _instants.HoldDetail(new(behind));
-            lowest = _instants.Hold(new(behind));
-            highest = _instants.HoldDetail(new(upTo));
-        }
+        RestsOn? other = rests is (var version, var behind, var upTo)
+            ? await RestOnAsync(point, new(version), new(behind), new(upTo)).ConfigureAwait(false) : null;
         string name = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(16));
-        var job = new Job(point, other, lowest, highest, Path.Combine(_files, name), _ending.Token);
+        var job = new Job(point, other, Path.Combine(_files, name), _ending.Token);
         lock (_gate)
         {
             ObjectDisposedException.ThrowIf(_ending.IsCancellationRequested, this);
@@ -118,6 +103,29 @@ internal sealed class ShardSnapshots : IPastSnapshots
         }
         return [.. reply];
     });
+
+    // Each command between the two is wanted.
+    private async Task<RestsOn> RestOnAsync(PastPoint point, VersionNumber version, VersionNumber behind, VersionNumber upTo)
+    {
+        await _instants.CommittedAsync(new(InstantBy.Version, upTo.Number), _ending.Token).ConfigureAwait(false);
+        await _instants.Owners.AwaitCertainAsync(upTo, _ending.Token).ConfigureAwait(false);
+        long heldFrom = long.MaxValue;
+        _instants.HoldDetail(point.End.Version);
+        (Boundary since, Boundary lowest, Boundary highest) = (End(version), End(behind), _instants.HoldDetail(upTo));
+        return since.Version == version ? new(since, lowest, highest, heldFrom)
+            : throw new PastException($"version {version} is none that this shard has closed");
+
+        // Of a time when the shard had no slots others know what was done.
+        Boundary End(VersionNumber at)
+        {
+            _instants.RequireKnown(at);
+            if (!_instants.Owners.HadAny(at)) { return default(Boundary) with { Version = at }; }
+            _instants.HoldDetail(at);
+            PastPoint held = _instants.Hold(at);
+            heldFrom = Math.Min(heldFrom, held.Base.Offset);
+            return held.End;
+        }
+    }
 
     /// <inheritdoc />
     public Task<byte[]> StateAsync(string name) => OfJobAsync(name, job =>
@@ -139,7 +147,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
     public Task<byte[]> ReadAsync(string name, bool ofRemovals, long offset, int bytesMax) => OfJobAsync(name, job =>
     {
         if (!job.IsReady) { throw new PastException("the snapshot is not ready"); }
-        if (ofRemovals && job.Since is null) { throw new PastException("the snapshot rests on no other: it removes nothing"); }
+        if (ofRemovals && job.Rests is null) { throw new PastException("the snapshot rests on no other: it removes nothing"); }
         using FileStream file = File.OpenRead(ofRemovals ? job.Removals : job.Path);
         var part = new byte[(int)Math.Clamp(file.Length - offset, 0, bytesMax)];
         file.Seek(offset, SeekOrigin.Begin);
@@ -212,9 +220,9 @@ internal sealed class ShardSnapshots : IPastSnapshots
             try
             {
                 await ClearOnceAsync(job.Stop).ConfigureAwait(false);
-                if (job.Since is { } since)
+                if (job.Rests is { } rests)
                 {
-                    await DiffAsync(job, since.End).ConfigureAwait(false);
+                    await DiffAsync(job, rests).ConfigureAwait(false);
                     return;
                 }
                 await using var server = new RedisSupervisor(_server!);
@@ -236,19 +244,20 @@ internal sealed class ShardSnapshots : IPastSnapshots
         {
             // Whoever asks for the state is told, whatever it is.
             job.Failure = (PastAnswer.WhyOf(e) ?? e.ToString())
-                + (job.Since is not null && e is PastException ? ": take one of all keys (without --from)" : "");
+                + (job.Rests is not null && e is PastException ? ": take one of all keys (without --from)" : "");
         }
     }
 
-    private async Task DiffAsync(Job job, Boundary since)
+    private async Task DiffAsync(Job job, RestsOn rests)
     {
-        Boundary to = _instants.HoldDetail(job.Point.End.Version);
-        if (to.Version != job.Point.End.Version || _instants.HoldDetail(since.Version).Point != since.Point)
+        Boundary to = _instants.HoldDetail(job.Point.End.Version), since = rests.Since;
+        if (to.Version != job.Point.End.Version
+            || (_instants.Owners.HadAny(since.Version) && _instants.HoldDetail(since.Version).Point != since.Point))
         {
             throw new PastException("what it is made from has been deleted meanwhile");
         }
         Directory.CreateDirectory(_files);
-        SnapshotDelta delta = job.Delta = new(Past, since, to, job.Lowest!.End, job.Highest);
+        SnapshotDelta delta = job.Delta = new(Past, since, to, rests.Lowest, rests.Highest);
         await delta.WriteAsync(job.Path, job.Removals, job.Stop).ConfigureAwait(false);
         (job.Keys, job.Removed) = (delta.Keys, delta.Removed);
         (job.FileBytes, job.RemovalBytes) = (new FileInfo(job.Path).Length, new FileInfo(job.Removals).Length);
@@ -368,18 +377,18 @@ internal sealed class ShardSnapshots : IPastSnapshots
         }
     }
 
+    // What a snapshot rests on: the instants of the other one, and of the lowest and highest below that.
+    private sealed record RestsOn(Boundary Since, Boundary Lowest, Boundary Highest, long HeldFrom);
+
     // A snapshot that is made, or read.
-    private sealed class Job(PastPoint point, PastPoint? since, PastPoint? lowest, Boundary highest, string path,
-        CancellationToken ending) : IProgress<FeedProgress>
+    private sealed class Job(PastPoint point, RestsOn? rests, string path, CancellationToken ending) : IProgress<FeedProgress>
     {
         private readonly CancellationTokenSource _stop = CancellationTokenSource.CreateLinkedTokenSource(ending);
         private long _lastUsed = Environment.TickCount64, _done;
 
         public PastPoint Point { get; set; } = point;
-        public PastPoint? Since => since;
+        public RestsOn? Rests => rests;
 
-        public PastPoint? Lowest => lowest;
-        public Boundary Highest => highest;
         public string Path { get; } = path + ".rdb";
         public string Removals { get; } = path + ".removed";
         public SnapshotDelta? Delta { get; set; }
@@ -393,7 +402,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
         public long RemovalBytes { get; set; }
         public long Removed { get; set; }
 
-        public long HeldFrom => new[] { Point, since, lowest }.Min(p => p?.Base.Offset ?? long.MaxValue);
+        public long HeldFrom => Math.Min(Point.Base.Offset, rests?.HeldFrom ?? long.MaxValue);
 
         public bool IsSilent => Environment.TickCount64 - Volatile.Read(ref _lastUsed) >= SilentMax.TotalMilliseconds;
 
@@ -405,7 +414,7 @@ internal sealed class ShardSnapshots : IPastSnapshots
             get
             {
                 long bytes = Point.Base.Bytes + Point.Target - Point.Base.Offset;
-                (long done, long all) = since is null ? (Volatile.Read(ref _done), bytes) : Delta?.Progress ?? default;
+                (long done, long all) = rests is null ? (Volatile.Read(ref _done), bytes) : Delta?.Progress ?? default;
                 return (IsReady ? all : done, all);
             }
         }

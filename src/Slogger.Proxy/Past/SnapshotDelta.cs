@@ -21,7 +21,8 @@ namespace Slogger.Proxy.Past;
 
 /// <summary>Writes the files. One caller at a time.</summary>
 /// <param name="past">The shard's past.</param>
-/// <param name="since">The instant of the other snapshot.</param>
+/// <param name="since">The instant of the other snapshot. Where the shard had no slots of this one, or the lowest, only the version counts.
+/// </param>
 /// <param name="to">The instant.</param>
 /// <param name="lowest">The lowest instant of a snapshot that the other one rests on, or its own.</param>
 /// <param name="highest">The highest of these.</param>
@@ -53,7 +54,7 @@ internal sealed class SnapshotDelta(ShardPast past, Boundary since, Boundary to,
     {
         bool goesBack = to.Version < since.Version;
         Boundary first = !goesBack ? since : lowest.Version < to.Version ? lowest : to;
-        IReadOnlySet<StoreKey> touched = past.Touched.Between(first, goesBack ? highest : to, stop);
+        IReadOnlySet<StoreKey> touched = await past.TouchedAsync(first, goesBack ? highest : to, to.Version, stop).ConfigureAwait(false);
         Volatile.Write(ref _all, touched.Count);
         using FileStream ofValues = PrivateFile.Open(values, FileMode.Create), ofRemovals = PrivateFile.Open(removals, FileMode.Create);
         var writer = new RdbWriter(ofValues);

@@ -1,5 +1,5 @@
-// Which keys may differ between two instants of a shard: what an incremental snapshot looks at, and a reset. The log says so; if the store was
-// emptied in between, so does the checkpoint below.
+// Which keys may differ between two instants of a shard: what an incremental snapshot looks at, and a reset. The log says so; if the store
+// was emptied in between, so does the checkpoint below.
 using System.Text;
 using Slogger.Core.Identities;
 using Slogger.Core.Versions;
@@ -19,41 +19,35 @@ namespace Slogger.Proxy.Past;
 /// <param name="scan">Reads its commands.</param>
 internal sealed class TouchedKeys(VersionLog log, CheckpointStore checkpoints, PastInstants instants, PastScan scan)
 {
-    // Of an incremental snapshot.
-    private const int KeysMax = 5_000_000, RdbWindow = 1 << 20;
+    private const int RdbWindow = 1 << 20;
 
     /// <summary>Which keys may differ between the end of a version and a later one: those that commands named in between, and all of
-    /// before if the store was emptied. All of what differs is in keys.</summary>
+    /// before if the store was emptied. All of what differs is in keys. A key may come more than once.</summary>
     /// <param name="from">The first end. The log is held from there on.</param>
     /// <param name="to">The second.</param>
     /// <param name="stop">Gives up.</param>
     /// <exception cref="PastException">They cannot be told, or functions have changed; the text says why.</exception>
-    public IReadOnlySet<StoreKey> Between(Boundary from, Boundary to, CancellationToken stop)
-    {
-        var keys = new HashSet<StoreKey>();
-        foreach (StoreKey key in Named(from, to, stop, isOfAll: true, isWanted: null, isWantedAtAll: null))
-        {
-            keys.Add(key);
-            if (keys.Count > KeysMax) { throw new PastException($"more than {KeysMax} keys may differ"); }
-        }
-        return keys;
-    }
+    public IEnumerable<StoreKey> Between(Boundary from, Boundary to, CancellationToken stop) =>
+        Named(from, to, stop, isOfAll: true, isWanted: null, isWantedAtAll: null);
 
     /// <summary>Which keys clients may have changed at this shard between two ends of versions, while it had them; of those that a shard
-    /// has now. A key may come more than once.</summary>
+    /// has now, or had at the end of a version. A key may come more than once.</summary>
     /// <param name="owner">That shard.</param>
+    /// <param name="at">That version; null: now.</param>
     /// <param name="since">The first end, or one before this shard had slots.</param>
     /// <param name="to">The second.</param>
     /// <param name="stop">Gives up.</param>
+    /// <param name="isOfAll">Whether functions that have changed are to be told: they are in no key.</param>
     /// <exception cref="PastException">They cannot be told; the text says why.</exception>
-    public IEnumerable<StoreKey> For(ShardId owner, VersionNumber since, Boundary to, CancellationToken stop)
+    public IEnumerable<StoreKey> For(ShardId owner, VersionNumber? at, VersionNumber since, Boundary to, CancellationToken stop,
+        bool isOfAll = false)
     {
         PastOwners owners = instants.Owners;
         if (owners.HadAnyFrom(since) is not { } from || from > to.Version) { return []; }
         Boundary first = instants.HoldDetail(from);
-        if (owners.OwnFrom(first.Version) is not { } isOwn) { return Named(first, to, stop, isOfAll: false, null, null); }
-        Func<StoreKey, bool> isOwners = key => owners.Has(owner, key);
-        return Named(first, to, stop, isOfAll: false, (key, behind) => isOwn(key, behind) && isOwners(key), isOwners);
+        if (owners.OwnFrom(first.Version) is not { } isOwn) { return Named(first, to, stop, isOfAll, null, null); }
+        Func<StoreKey, bool> isOwners = at is { } then ? owners.HadAt(owner, then) : key => owners.Has(owner, key);
+        return Named(first, to, stop, isOfAll, (key, behind) => isOwn(key, behind) && isOwners(key), isOwners);
     }
 
     // isOfAll: functions that changed are in no key. isWanted: whether a key is, of what was done behind a version; null: all are.

@@ -1,5 +1,5 @@
-// What a reset (ShardReset) needs of a shard with an embedded store. What is committed counts once the history beside the store has it: what
-// is to be undone is read there.
+// What a reset (ShardReset) needs of a shard with an embedded store. What is committed counts once the history beside the store has it:
+// what is to be undone is read there.
 using System.Text;
 using Slogger.Faster.Commands;
 using Slogger.Proxy.Past;
@@ -16,8 +16,7 @@ internal partial class FasterShard : IResetStore
     string? IResetStore.WhyNot => !AdmitsLocal ? null : "the shard runs in an application, whose own sessions cannot be made to wait: take "
         + "a snapshot of that instant (slogger snapshot), and put it into another cluster (slogger load)";
 
-    ShardPast IResetStore.Past => Reads
-        ?? throw new PastException(NoPast);
+    ShardPast IResetStore.Past => Reads ?? throw new PastException(NoPast);
 
     // In the store and in the history.
     IReadOnlyList<(string Directory, double Times)> IResetStore.Room => [(_options.DataDirectory, 2)];

@@ -31,6 +31,7 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
     /// <summary>How long the end waits for the front end: longer, and the store is left as it is.</summary>
     public TimeSpan FrontEndLimit { get; init; } = TimeSpan.FromSeconds(10);
 
+    private const string NoPast = "the past is opened again: try again, and if it stays closed, the proxy's log says why";
     private const long CommitPollMicroseconds = 1_000, PastPauseMs = 10_000;
     private readonly FasterOptions _fasterOptions;
     private FasterStore? _faster;
@@ -86,8 +87,6 @@ internal partial class FasterShard : VersionedShard, IKeptStates, IFasterPastHos
 
     /// <inheritdoc />
     public override string? PastProblem => _options.Retention == TimeSpan.Zero ? null : NoPast;
-
-    private const string NoPast = "the past is opened again: try again, and if it stays closed, the proxy's log says why";
 
     private ShardPast? Reads => _past?.Reads ?? _followedPast?.Reads;
 

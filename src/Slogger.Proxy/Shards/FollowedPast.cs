@@ -2,8 +2,8 @@
 // promised, with checkpoints that are written from the store's commits. When the store is a primary's, the stream becomes its history.
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Slogger.Log.Checkpoints;
 using Slogger.FrontEnd;
+using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Past;
 using Slogger.Redis.Connections;

@@ -166,6 +166,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Live = () => _fence.Endpoint,
             Reset = _reset,
             LineOf = Recovery.LineOf,
+            TouchedElsewhere = (other, since, at, stop) => new PastPeers(Seat, Moves.Watch!).TouchedAsync(other, since, at, stop),
         };
         if (_options.RetentionDetail > TimeSpan.Zero)
         {

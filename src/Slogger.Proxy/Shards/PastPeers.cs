@@ -1,8 +1,8 @@
-// The past of a shard, for another one that has some of its slots by now: a reset writes what was there before they moved. The proxies ask
-// each other, over a connection of its own.
+// The past of a shard, for another one that has, or had, some of its slots: a reset writes what was there before they moved, and a snapshot
+// that rests on an earlier one has what was done there. The proxies ask each other, over a connection of its own.
 //
-// Frames: T version -> N names; V version, names -> D values. Each answer may have several frames, of which the last has nothing left.
-// E text: it cannot be.
+// Frames: T version -> N names, of keys that the other has now; A version, version -> N names, of keys that it had at the second one;
+// V version, names -> D values. Each answer may have several frames, of which the last has nothing left. E text: it cannot be.
 using System.Buffers.Binary;
 using System.Runtime.CompilerServices;
 using System.Text;
@@ -37,7 +37,8 @@ internal sealed class PastSource(ShardPast past, PeerChannel peer)
                 VersionNumber version = new(BinaryPrimitives.ReadInt64BigEndian(body));
                 await (kind switch
                 {
-                    'T' => SendNamesAsync(version, stop),
+                    'T' => SendNamesAsync(version, at: null, stop),
+                    'A' => SendNamesAsync(version, new(BinaryPrimitives.ReadInt64BigEndian(body.AsSpan(8))), stop),
                     'V' => SendValuesAsync(version, [.. KeyFrame.Read(body[8..]).Keys.Select(k => k.Key)], stop),
                     _ => throw new PeerException($"a frame {kind} of shard {peer.Other} is out of place"),
                 }).ConfigureAwait(false);
@@ -49,12 +50,12 @@ internal sealed class PastSource(ShardPast past, PeerChannel peer)
         }
     }
 
-    private async Task SendNamesAsync(VersionNumber since, CancellationToken stop)
+    private async Task SendNamesAsync(VersionNumber since, VersionNumber? at, CancellationToken stop)
     {
         // Of moves between others it may not have heard.
         await past.Instants.Owners.LookAsync(follows: true, stop).ConfigureAwait(false);
         Boundary last = past.Instants.HoldDetail(past.Instants.Committed().Version);
-        foreach (StoreKey[] some in past.Touched.For(peer.Other, since, last, stop).Chunk(NamesAtOnce))
+        foreach (StoreKey[] some in past.Touched.For(peer.Other, at, since, last, stop).Chunk(NamesAtOnce))
         {
             await peer.SendAsync('N', KeyFrame.Write(1, [.. some.Distinct().Select(k => new CopiedKey(k.Name, 0, null))]), stop)
                 .ConfigureAwait(false);
@@ -84,13 +85,15 @@ internal sealed class PastPeers(ClusterSeat seat, SlotWatch watch)
     private const int NamesAtOnce = 10_000;
 
     /// <summary>The keys that clients have changed at another shard behind a version, while it had them; of those that this one has
-    /// now. A key may come more than once.</summary>
+    /// now, or had at the end of another version. A key may come more than once.</summary>
     /// <exception cref="PastException">It cannot tell; the text says why.</exception>
     /// <exception cref="PeerException">It cannot be reached.</exception>
-    public async IAsyncEnumerable<StoreKey> TouchedAsync(ShardId other, VersionNumber since,
+    public async IAsyncEnumerable<StoreKey> TouchedAsync(ShardId other, VersionNumber since, VersionNumber? at,
         [EnumeratorCancellation] CancellationToken stop)
     {
-        await foreach (List<CopiedKey> some in AskAsync(other, 'T', since, [], stop).ConfigureAwait(false))
+        byte[] then = [];
+        if (at is { } version) { BinaryPrimitives.WriteInt64BigEndian(then = new byte[8], version.Number); }
+        await foreach (List<CopiedKey> some in AskAsync(other, at is null ? 'T' : 'A', since, then, stop).ConfigureAwait(false))
         {
             foreach (CopiedKey key in some) { yield return new(0, key.Key); }
         }
@@ -112,15 +115,15 @@ internal sealed class PastPeers(ClusterSeat seat, SlotWatch watch)
         }
     }
 
-    private async IAsyncEnumerable<List<CopiedKey>> AskAsync(ShardId other, char kind, VersionNumber version, byte[] names,
+    private async IAsyncEnumerable<List<CopiedKey>> AskAsync(ShardId other, char kind, VersionNumber version, byte[] further,
         [EnumeratorCancellation] CancellationToken stop)
     {
         ListenAddress at = watch.AddressOf(other) ?? throw new PastException(
             $"version {version} is not kept: shard {other} had slots of this one, and has left since", PastProblem.NotKept);
         await using PeerChannel peer = await PeerChannel.ConnectAsync(seat, at, PeerKind.Past, other, stop).ConfigureAwait(false);
-        var question = new byte[8 + names.Length];
+        var question = new byte[8 + further.Length];
         BinaryPrimitives.WriteInt64BigEndian(question, version.Number);
-        names.CopyTo(question, 8);
+        further.CopyTo(question, 8);
         await peer.SendAsync(kind, question, stop).ConfigureAwait(false);
         for (bool isThereMore = true; isThereMore;)
         {

@@ -146,7 +146,7 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
         if (Instants.LastCommitted is not { } last) { throw new PastException("nothing is kept yet"); }
         using (SpilledKeys named = NewKeys())
         {
-            foreach (StoreKey key in store.Past.Touched.For(shard.Seat.Shard, _upTo, last, stop)) { Take(named, key); }
+            foreach (StoreKey key in store.Past.Touched.For(shard.Seat.Shard, at: null, _upTo, last, stop)) { Take(named, key); }
             await AddAsync(named, stop).ConfigureAwait(false);
         }
         RequireRoom();
@@ -199,12 +199,10 @@ internal sealed class ResetJob(VersionedShard shard, IResetStore store, Boundary
     // What was done elsewhere to keys that have come since.
     private async Task AddOfOthersAsync(CancellationToken stop)
     {
-        if (Instants.Owners.Table is not { } table) { return; }
-        foreach (ShardId other in table.Landings.Where(m => m.Landed > End.Version).Select(m => m.From).Distinct())
+        foreach (ShardId other in Instants.Owners.GaveBehind(End.Version))
         {
-            if (other == shard.Seat.Shard) { continue; }
             using SpilledKeys named = NewKeys();
-            await foreach (StoreKey key in Others.TouchedAsync(other, End.Version, stop).ConfigureAwait(false))
+            await foreach (StoreKey key in Others.TouchedAsync(other, End.Version, at: null, stop).ConfigureAwait(false))
             {
                 if (Instants.Owners.Has(shard.Seat.Shard, key)) { Take(named, key); }
             }

@@ -1,5 +1,5 @@
-// The past of a cluster in which slots move, or into which a shard comes: the value of a key at any instant can be read at the shard that had
-// it then, also while it moves. Of the rest see PastWholeMoveTests.
+// The past of a cluster in which slots move, or into which a shard comes: the value of a key at any instant can be read at the shard that
+// had it then, also while it moves. Of the rest see PastWholeMoveTests.
 using System.Globalization;
 using System.Text.Json;
 using Slogger.Integration.Tests.Cluster;
@@ -66,8 +66,8 @@ public sealed class PastMoveTests
             // What was copied is not what was changed.
             Assert.Equal(moving.Order(), await ChangedAsync(owner, begin, at));
             Assert.Equal(to == "1" ? [] : moving.Order(), await ChangedAsync(other, begin, at));
-            Assert.Equal(Moving + Staying + Elsewhere, (await one.DoAsync("DPR.ASOF", "VERSION", begin, "DBSIZE")).AsInteger()
-                + (await two.DoAsync("DPR.ASOF", "VERSION", begin, "DBSIZE")).AsInteger());
+            Assert.Equal(Moving + Staying + Elsewhere, (await OfAllAsync(one, begin, "DBSIZE")).AsInteger()
+                + (await OfAllAsync(two, begin, "DBSIZE")).AsInteger());
             (begin, before) = (at, $"at {to}");
         }
     }

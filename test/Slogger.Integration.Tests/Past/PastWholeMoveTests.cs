@@ -150,7 +150,7 @@ public sealed class PastWholeMoveTests
             for (int i = 0; i < shards; i++)
             {
                 using RespClient shard = await cluster.ConnectAsync(i);
-                RespValue reply = await AsOfAsync(shard, instant.Version, "EVAL_RO", Lengths, "0");
+                RespValue reply = await OfAllAsync(shard, instant.Version, "EVAL_RO", Lengths, "0");
                 if (reply.IsError && reply.Text.Contains("had no slots", StringComparison.Ordinal)) { continue; }
                 Assert.False(reply.IsError, reply.Text);
                 foreach (RespValue key in reply.Items)
@@ -177,26 +177,17 @@ public sealed class PastWholeMoveTests
             int asked = 0;
             foreach (RespClient client in _clients)
             {
-                RespValue names = await AsOfAsync(client, version, "KEYS", "*");
+                RespValue names = await OfAllAsync(client, version, "KEYS", "*");
                 if (names.IsError && names.Text.Contains("had no slots", StringComparison.Ordinal)) { continue; }
                 Assert.False(names.IsError, names.Text);
                 asked++;
                 found.AddRange(names.Items.Select(k => k.Text));
-                size += (await AsOfAsync(client, version, "DBSIZE")).AsInteger();
+                size += (await OfAllAsync(client, version, "DBSIZE")).AsInteger();
             }
             Assert.Equal(size, found.Count);
             Assert.Equal(asked, (await _clients[1].DoAsync("DPR.OWNERS", "FROM", version, "TO", version)).Items.Count);
             Assert.Equal(keys.Keys.Order(StringComparer.Ordinal), found.Order(StringComparer.Ordinal));
         }
-    }
-
-    // Until all of it is loaded.
-    private static async Task<RespValue> AsOfAsync(RespClient shard, string version, params string[] command)
-    {
-        RespValue reply;
-        do { reply = await shard.CallAsync(["DPR.ASOF", "VERSION", version, .. command]); }
-        while (reply.IsError && reply.Text.StartsWith("SLOGGER LOADING", StringComparison.Ordinal));
-        return reply;
     }
 
     private async Task SnapshotsAreSoAsync(Workspace workspace, ClusterDeployment cluster)
@@ -206,10 +197,8 @@ public sealed class PastWholeMoveTests
         await using var other = new ProxyDeployment(others, new ProxySetup());
         await other.StartAsync();
         using RespClient loaded = await other.ConnectAsync();
-        foreach ((string version, _, Dictionary<string, string> keys) in _noted)
+        async Task HasAsync(string directory, Dictionary<string, string> keys)
         {
-            string directory = await SnapshotTests.TakeAsync(workspace, cluster.Port(2), "--version", version);
-            taken.Add(directory);
             await loaded.DoAsync("FLUSHALL");
             (int code, string told) = await ProxyProcess.CommandAsync("load", "--address",
                 string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{other.Port}"), "--from", directory, "--expiries", "none");
@@ -221,11 +210,22 @@ public sealed class PastWholeMoveTests
             }
             Assert.Equal(keys.OrderBy(k => k.Key, StringComparer.Ordinal), found.OrderBy(k => k.Key, StringComparer.Ordinal));
         }
-        // It would have to know what other shards have done.
-        (int refused, string why) = await ProxyProcess.CommandAsync("snapshot", "--address", At(cluster, 0), "--to",
-            workspace.Folder("snapshots"), "--ago", "0s", "--from", taken[0]);
-        Assert.Equal(1, refused);
-        Assert.Contains("take one of all keys", why);
+        foreach ((string version, _, Dictionary<string, string> keys) in _noted)
+        {
+            taken.Add(await SnapshotTests.TakeAsync(workspace, cluster.Port(2), "--version", version));
+            await HasAsync(taken[^1], keys);
+        }
+        // Whoever had a slot at the instant asks those that had it before, or have it since.
+        foreach ((int from, int to) in ((int, int)[])[(0, 1), (1, 2), (0, 5), (2, 4), (3, 5), (5, 0), (4, 2), (5, 3)])
+        {
+            using var apart = new Workspace();
+            string delta = await SnapshotTests.TakeAsync(apart, cluster.Port(1), "--version", _noted[to].Version, "--from", taken[from]);
+            await HasAsync(delta, _noted[to].Keys);
+            using var above = new Workspace();
+            if (to is not (0 or 5)) { continue; }
+            string second = await SnapshotTests.TakeAsync(above, cluster.Port(0), "--version", _noted[5 - to].Version, "--from", delta);
+            await HasAsync(second, _noted[5 - to].Keys);
+        }
     }
 
     private async Task DifferencesAreSoAsync(ClusterDeployment cluster)

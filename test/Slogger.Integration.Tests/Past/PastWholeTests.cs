@@ -97,12 +97,12 @@ public sealed class PastWholeTests(ITestOutputHelper output, PastReadTests.OnePr
         string first = await VersionNowAsync(client);
         await client.DoAsync("SET", "scan:other", "x");
         string second = await VersionNowAsync(client);
-        string cursor = (await client.DoAsync("DPR.ASOF", "VERSION", first, "SCAN", "0", "COUNT", "2")).Items[0].Text;
+        string cursor = (await OfAllAsync(client, first, "SCAN", "0", "COUNT", "2")).Items[0].Text;
         Assert.NotEqual("0", cursor);
         Assert.Contains("begin it anew", (await client.CallAsync("DPR.ASOF", "VERSION", second, "SCAN", cursor)).Text);
         Assert.Equal(2, (await client.DoAsync("DPR.ASOF", "VERSION", first, "SCAN", cursor)).Items.Count);
         // Of a copy that somebody has had replaced, and then made again.
-        foreach (string version in (string[])[second, first]) { await client.DoAsync("DPR.ASOF", "VERSION", version, "DBSIZE"); }
+        foreach (string version in (string[])[second, first]) { await OfAllAsync(client, version, "DBSIZE"); }
         Assert.Contains("begin it anew", (await client.CallAsync("DPR.ASOF", "VERSION", first, "SCAN", cursor)).Text);
         Assert.Contains("wrong number of arguments", (await client.CallAsync("DPR.ASOF", "VERSION", first, "SCAN")).Text);
     }
@@ -117,7 +117,7 @@ public sealed class PastWholeTests(ITestOutputHelper output, PastReadTests.OnePr
         await user.DoAsync("AUTH", "names", "secret");
         Assert.StartsWith("NOPERM", (await user.CallAsync("DPR.ASOF", "VERSION", now, "KEYS", "*")).Text);
         await admin.DoAsync("ACL", "SETUSER", "names", "+sync");
-        Assert.True((await user.DoAsync("DPR.ASOF", "VERSION", now, "KEYS", "*")).Items.Count > 0);
+        Assert.True((await OfAllAsync(user, now, "KEYS", "*")).Items.Count > 0);
         await admin.DoAsync("ACL", "SETUSER", "names", "-keys");
         Assert.StartsWith("NOPERM", (await user.CallAsync("DPR.ASOF", "VERSION", now, "KEYS", "*")).Text);
         // Not by a script either.

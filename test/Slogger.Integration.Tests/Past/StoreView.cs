@@ -10,6 +10,15 @@ internal static class StoreView
     public static async Task<string> VersionNowAsync(RespClient client) =>
         Text((await client.DoAsync("DPR.ASOF", "AGO", "0")).Items[1].AsInteger());
 
+    /// <summary>What a command about all data says as of a version: it is asked again while that is loaded.</summary>
+    public static async Task<RespValue> OfAllAsync(RespClient client, string version, params string[] command)
+    {
+        RespValue reply;
+        do { reply = await client.CallAsync(["DPR.ASOF", "VERSION", version, .. command]); }
+        while (reply.IsError && reply.Text.StartsWith("SLOGGER LOADING", StringComparison.Ordinal));
+        return reply;
+    }
+
     /// <summary>The command that reads all of a key.</summary>
     public static string[] ReadOf(string type, string key) => type switch
     {
