@@ -26,7 +26,7 @@ namespace Slogger.Cohorts;
 /// <summary>A node. The node's thread, if nothing else is said.</summary>
 internal sealed class CohortNode : ICohort, IAsyncDisposable
 {
-    private const int BeatsInALease = 8;
+    private const int BeatsInALease = 8, HeardInALease = 4;
     private const long HandOverTickUs = 1000;
     private readonly ServeOptions _options;
     private readonly SiteCredentials _credentials;
@@ -205,8 +205,9 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
             // It may have handed over.
             if (_election.State != ElectionState.Leads) { return nextUs; }
             _shard!.Cohort!.Lead?.Look(lease => _election.Leased(NowUs, lease));
-            if (NowUs - _beatUs >= _times.LeaseUs / BeatsInALease) { Beat(); }
-            if (HandingOver.IsUnderWay) { nextUs = NowUs + HandOverTickUs; }
+            long betweenUs = _times.LeaseUs / BeatsInALease;
+            if (NowUs - _beatUs >= betweenUs) { Beat(); }
+            nextUs = HandingOver.IsUnderWay ? NowUs + HandOverTickUs : _beatUs + betweenUs;
         }
         else
         {
@@ -324,21 +325,34 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
     private void Beat()
     {
         _beatUs = NowUs;
-        var request = new V1.BeatRequest { From = CohortWire.Of(_options), Reign = _election!.Reign.Number };
-        request.Nodes.AddRange(_seats.ToWire());
-        request.Members.AddRange(ShipWire.ToWire(_election.Cohort));
-        request.Founded = ShipWire.ToWire(_election.Cohort.Founded);
-        _peers.Beat(request, _beatUs, (node, sentUs, reply) =>
+        Reign reign = _election!.Reign;
+        var request = new Lazy<V1.BeatRequest>(() =>
+        {
+            var made = new V1.BeatRequest { From = CohortWire.Of(_options), Reign = reign.Number };
+            made.Nodes.AddRange(_seats.ToWire());
+            made.Members.AddRange(ShipWire.ToWire(_election.Cohort));
+            made.Founded = ShipWire.ToWire(_election.Cohort.Founded);
+            return made;
+        });
+        _peers.Beat(request, _beatUs, IsHeard, (node, sentUs, reply) =>
         {
             if (reply is null)
             {
                 _thread.Post(() => _seats.Misses(node));
                 return;
             }
-            if (reply.Promised > request.Reign) { Refused(new(reply.Promised)); }
+            if (reply.Promised > reign.Number) { Refused(new(reply.Promised)); }
             else if (!reply.Learns) { _shard!.Cohort!.Lead?.Echoed(node, sentUs); }
             _thread.Post(() => _seats.Hears(node, reply.Clients, reply.Follows));
         });
+    }
+
+    // By what is shipped, too: that renews the lease as beats do.
+    private bool IsHeard(NodeName node)
+    {
+        bool isHeard = false;
+        _shard!.Cohort!.Lead?.Look(lease => isHeard = lease.HasHeard(node, _beatUs - (_times.LeaseUs / HeardInALease)));
+        return isHeard;
     }
 
     // ---- Following ----

@@ -18,6 +18,7 @@ namespace Slogger.Cohorts;
 internal sealed class CohortPeers : IDisposable
 {
     private const int BeatsUnderWayMax = 4;
+    private const long BeatUsMax = 250_000;
     private const long TryPeriodUs = 30_000_000;
     private static readonly TimeSpan s_tryLimit = TimeSpan.FromSeconds(5);
     private readonly ServeOptions _options;
@@ -31,6 +32,7 @@ internal sealed class CohortPeers : IDisposable
     private volatile IReadOnlyList<(NodeName, IShipConnector)> _ways = [];
     private volatile Cohort? _reign;                                // the members of the reign that this node leads
     private readonly Dictionary<NodeName, int> _beatsUnderWay = [];
+    private readonly Dictionary<NodeName, long> _beatenUs = [];
     private readonly Dictionary<NodeName, string> _refusals = [];
     private long _tryUs;
 
@@ -100,17 +102,20 @@ internal sealed class CohortPeers : IDisposable
         foreach ((NodeName node, GrpcChannel channel) in _channels) { _ = AskAsync(node, channel, ask, voted); }
     }
 
-    /// <summary>Tells all that this node leads.</summary>
+    /// <summary>Tells those that this node leads that do not hear it otherwise; the rest now and then, since a beat says more.</summary>
     /// <param name="request">What they are told.</param>
     /// <param name="sentUs">When.</param>
+    /// <param name="isHeard">Whether a node has lately answered what is shipped to it.</param>
     /// <param name="answered">Is told what each has answered; null: nothing. Any thread.</param>
-    public void Beat(V1.BeatRequest request, long sentUs, Action<NodeName, long, V1.BeatReply?> answered)
+    public void Beat(Lazy<V1.BeatRequest> request, long sentUs, Func<NodeName, bool> isHeard, Action<NodeName, long, V1.BeatReply?> answered)
     {
         foreach ((NodeName node, GrpcChannel channel) in _channels)
         {
+            if (_beatenUs.TryGetValue(node, out long beatenUs) && sentUs - beatenUs < BeatUsMax && isHeard(node)) { continue; }
             if (_beatsUnderWay.GetValueOrDefault(node) >= BeatsUnderWayMax) { continue; }
             _beatsUnderWay[node] = _beatsUnderWay.GetValueOrDefault(node) + 1;
-            _ = BeatAsync(node, channel, request, sentUs, answered);
+            _beatenUs[node] = sentUs;
+            _ = BeatAsync(node, channel, request.Value, sentUs, answered);
         }
     }
 

@@ -9,7 +9,7 @@ namespace Slogger.Cohorts;
 /// <summary>Does what it is given, and lets the node look at the clock in between. Any thread.</summary>
 internal sealed class NodeThread : IDisposable
 {
-    private const int TickMs = 4;
+    private const int TickMs = 50;
     private readonly Func<long> _tick;
     private readonly Action<Exception> _failed;
 
@@ -21,7 +21,7 @@ internal sealed class NodeThread : IDisposable
     private Thread? _thread;
 
     /// <summary>Does nothing before <see cref="Start"/>: until then what is posted waits.</summary>
-    /// <param name="tick">What is done every few milliseconds, and after whatever was done. It says when it wants to be done again at the
+    /// <param name="tick">What is done every 50 milliseconds, and after whatever was done. It says when it wants to be done again at the
     /// latest, by <see cref="CohortNode.NowUs"/>.</param>
     /// <param name="failed">Is told why the thread has ended, if that was not asked for. Nothing ticks any more.</param>
     public NodeThread(Func<long> tick, Action<Exception> failed) => (_tick, _failed, Ending) = (tick, failed, _ending.Token);

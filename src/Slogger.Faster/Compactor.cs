@@ -10,7 +10,7 @@ namespace Slogger.Faster;
 /// <summary>One thread of a store.</summary>
 internal sealed class Compactor : IDisposable
 {
-    private static readonly TimeSpan s_interval = TimeSpan.FromMilliseconds(10);
+    private static readonly TimeSpan s_interval = TimeSpan.FromMilliseconds(100);   // who needs it sooner wakes it
     private readonly FasterStore _store;
     private readonly Queue<(long Until, long Version)> _copied = [];   // guarded by itself, as the next one
     private readonly AutoResetEvent _wake = new(false);

@@ -21,6 +21,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     public const string DefaultUser = "default";
 
     private const long HousekeepingMicroseconds = 100_000;
+    private const long LeisureMicroseconds = 400_000;   // longer than that, while no version is to be closed and no client is there
 
     private readonly ConcurrentQueue<Action> _posted = new();
     private readonly List<Upstream> _readableShared = [];
@@ -190,6 +191,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         {
             int count = Poller.Wait(Timeout(), Yields());
             Now = Microseconds();
+            Boundary.Wake(Now);
             for (int i = 0; i < count; i++)
             {
                 Channel? channel = Poller.Event(i, out bool readable, out bool writable);
@@ -273,7 +275,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         long timeout = Math.Max(0, _nextHousekeeping - now);
         if (_heldReads.Count > 0) { timeout = Math.Min(timeout, Math.Max(0, Gate.RepliesHeldUntilUs - now)); }
         long gate = Boundary.MicrosecondsToNextTurn(now);
-        return gate >= 0 ? Math.Min(gate, timeout) : timeout;
+        if (gate >= 0) { return Math.Min(gate, timeout); }
+        return Boundary.Rests && Clients.Count == 0 ? timeout + LeisureMicroseconds : timeout;
     }
 
     // While replies are on their way the next event is near. With few clients latency is all that counts; with many each

@@ -34,6 +34,10 @@ internal interface IVersionSource
     /// <summary>Whether only a marker can close the open version, whatever is forwarded in it.</summary>
     bool NeedsMarker => false;
 
+    /// <summary>Whether versions may pass unseen for as long as nothing is forwarded: nobody waits for one, and none holds anything that is
+    /// not kept. When that changes the source calls <see cref="VersionBoundary.Disturb"/>.</summary>
+    bool MayRest => false;
+
     /// <summary>Asks whether a version is to be closed now.</summary>
     /// <param name="busy">Whether anything was forwarded, or was in flight, since the last boundary.</param>
     /// <param name="inFlight">Whether something of it is in flight now, and perhaps not executed yet.</param>
@@ -51,6 +55,10 @@ internal interface IVersionSource
 internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, VersionGate gate)
 {
     private MarkerToSend _marker;
+    private int _mayDisturb;     // any thread
+
+    /// <summary>Whether versions pass unseen until something happens, as <see cref="MicrosecondsToNextTurn"/> has found.</summary>
+    public bool Rests { get; private set; }
 
     /// <summary>Asked after something was received, before it is forwarded on the shared upstream. False: not before the marker
     /// is sent; see <see cref="FrontEndLoop.WaitForRoom"/>.</summary>
@@ -65,13 +73,43 @@ internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, 
     public long MicrosecondsToNextTurn(long now)
     {
         if (gate.AsksAtTurns) { AskEnd(); }
+        if (!gate.IsBusy && !loop.AnythingInFlight && !loop.IsPaused && BeginRest()) { return -1; }
         return gate.UsToNextTurn(now, loop.CanSendMarker);
+    }
+
+    // What disturbs is set before Disturb looks, so it is seen here or there.
+    private bool BeginRest()
+    {
+        Interlocked.Exchange(ref _mayDisturb, 1);
+        Rests = source.MayRest;
+        if (!Rests) { Volatile.Write(ref _mayDisturb, 0); }
+        return Rests;
+    }
+
+    /// <summary>There is a reason not to rest any more. Any thread; to be called when the reason is there.</summary>
+    public void Disturb()
+    {
+        if (Interlocked.Exchange(ref _mayDisturb, 0) != 0) { loop.Poller.Wake(); }
+    }
+
+    /// <summary>The loop has slept. Versions that ended meanwhile are passed before anything is forwarded: they were empty.</summary>
+    public void Wake(long now)
+    {
+        if (!Rests) { return; }
+        Rests = false;
+        Volatile.Write(ref _mayDisturb, 0);
+        Turn(now);
     }
 
     /// <summary>Does what is due. Called once in each turn of the loop.</summary>
     public void Turn(long now)
     {
-        if (gate.AsksAtTurns) { AskEnd(); }
+        if (gate.AsksAtTurns)
+        {
+            AskEnd();
+            // An end that has come is said to be at the moment of the asking, which is later than the turn's beginning.
+            now = FrontEndLoop.Microseconds();
+        }
         if (gate.BeginTurn(now)) { Perform(new(loop.CanSendMarker, loop.IsPaused, source.NeedsMarker, loop.IsInFlightOnShared)); }
     }
 

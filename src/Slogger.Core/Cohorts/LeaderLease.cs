@@ -47,6 +47,9 @@ public sealed class LeaderLease
     /// <summary>Whether a reply that was read from the store may be sent.</summary>
     public bool Holds(long nowUs) => nowUs < UntilUs;
 
+    /// <summary>Whether a follower has answered something that the leader sent since then.</summary>
+    public bool HasHeard(NodeName node, long sinceUs) => _echoUs.TryGetValue(node, out long echoUs) && echoUs >= sinceUs;
+
     /// <summary>A follower of this reign has answered.</summary>
     /// <param name="from">Who.</param>
     /// <param name="echoUs">When the leader sent the newest message that it answers.</param>

@@ -14,7 +14,7 @@
 // Contract with the caller
 // - Calls are serialised; the log is told of in order: Appended and Branched as it goes on, Synced when it is durable.
 // - While WindowWanted is not null it is answered by Made or NotMade, in time.
-// - Effects are performed in order. Tick comes at least every few milliseconds, and after Appended, Synced and CutRecorded.
+// - Effects are performed in order. Tick comes when UsToNextTick is over, and after Appended, Synced and CutRecorded.
 using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -217,6 +217,17 @@ public sealed class Shipper
         // What has come since was not kept for it either.
         _start = _durable.Offset;
         if (_isConnected) Greet(nowUs, effects);
+    }
+
+    /// <summary>Microseconds until time alone has something sent, if nothing else happens; 0 or less for at once.
+    /// <see cref="long.MaxValue"/>: it never has.</summary>
+    public long UsToNextTick(long nowUs)
+    {
+        if (State is ShipperState.Greeting or ShipperState.AwaitsSeed) return _sentUs + _options.ResendUs - nowUs;
+        if (State != ShipperState.Shipping) return long.MaxValue;
+        long sinceUs = nowUs - _sentUs, waitUs = (Durable > _durableSent ? Math.Min(_options.DurableUs, _options.HeartbeatUs)
+            : _options.HeartbeatUs) - sinceUs;
+        return _pieces.Count == 0 ? waitUs : Math.Min(waitUs, _progressUs + _options.ResendUs - nowUs);
     }
 
     /// <summary>Time passes, or there is more to send.</summary>

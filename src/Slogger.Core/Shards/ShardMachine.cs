@@ -119,6 +119,12 @@ public sealed partial class ShardMachine
     /// <summary>Whether only a marker (or save) can close the version that is open: something was done in it, or may have been.</summary>
     public bool NeedsMarker => _dirty;
 
+    /// <summary>Whether a <see cref="Tick"/> may come later than once per version slot, if it comes before anything is forwarded: all that
+    /// was done is closed, nobody waits, and no step is due when some time is over. Versions that end meanwhile pass in one step, empty.
+    /// Not for longer than a second.</summary>
+    public bool MayRest => _mode == ShardMode.Running && _storeAttached && !_dirty && _inFlight is null && !_awaited && !_repliesAwaited
+        && _syncRequested >= _last.Version && (_recording is not null || _recorded.Version >= VersionNumber.Min(_durable, _counted));
+
     /// <summary>Whether operations of clients may be forwarded.</summary>
     public bool MayForward => _mode == ShardMode.Running;
 
@@ -157,8 +163,8 @@ public sealed partial class ShardMachine
         return _grid.StartOf(_awaitedEnd.Next);
     }
 
-    /// <summary>Time passes. Called by the front-end loop at least once per version slot while Running or Stopping, and at
-    /// least every second otherwise.</summary>
+    /// <summary>Time passes. Called by the front-end loop at least once per version slot while Running or Stopping, unless it
+    /// <see cref="MayRest"/>, and at least every second otherwise.</summary>
     /// <param name="now">The clock, read after the receive of what was forwarded last; a distinct value at each call.</param>
     /// <param name="busy">Whether, since the last call, anything was forwarded that can have changed something, a two-bound operation was
     /// answered (its upper bound may be the open version, while its effect has not been streamed yet), or anything but markers and

@@ -26,6 +26,9 @@ internal partial class FasterShard : ILocalPort
     /// <summary>Whether there are such sessions.</summary>
     public bool AdmitsLocal { get; init; }
 
+    // Such sessions do something that the loop does not see.
+    internal override bool MayRest => !AdmitsLocal;
+
     internal override void Tick(ShardMachine machine, bool hasChanged)
     {
         if (!AdmitsLocal || hasChanged || _faster is not { } store)

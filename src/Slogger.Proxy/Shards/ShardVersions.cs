@@ -144,6 +144,19 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         }
     }
 
+    /// <summary>See <see cref="IVersionSource.MayRest"/>.</summary>
+    public bool MayRest
+    {
+        get
+        {
+            lock (Lock)
+            {
+                return Machine is { MayRest: true } machine && shard.MayRest && Volatile.Read(ref _changedElsewhere) == 0
+                    && !IsAwaited(machine) && RepliesAwaited.Number <= shard.SettledVersion;
+            }
+        }
+    }
+
     /// <summary>See <see cref="IVersionSource.MicrosecondsToReplies"/>.</summary>
     public long MicrosecondsToReplies()
     {
@@ -163,14 +176,15 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             if (Machine is not { } machine || !shard.MayClose || !shard.Reset.MayClose(machine.ClosableAt(Now()))) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || shard.MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || shard.Membership.IsJoining
-                || shard.Membership.IsLeaving;
-            machine.CommitAwaited(isAwaited, Effects, VersionNumber.Max(AwaitedVersion, _peersWaitUntil));
+            machine.CommitAwaited(IsAwaited(machine), Effects, VersionNumber.Max(AwaitedVersion, _peersWaitUntil));
             machine.RepliesAwaited(RepliesAwaited.Number > shard.SettledVersion, Effects, RepliesAwaited);
             shard.Tick(machine, hasChanged);
             return Perform() ? shard.ToSend(_pendingMarker) : null;
         }
     }
+
+    private bool IsAwaited(ShardMachine machine) => IsCommitAwaited || machine.Committed.Version < _peersWaitUntil
+        || shard.Membership.IsJoining || shard.Membership.IsLeaving;
 
     /// <summary>See <see cref="IVersionSource.MarkerAnswered"/>.</summary>
     public void MarkerAnswered(bool counts)
@@ -224,6 +238,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             Machine?.CommitAwaited(true, Effects, AwaitedVersion);
             Perform();
         }
+        Disturb();
     }
 
     /// <summary>See <see cref="IShardPort.OnReplyAwaited"/>.</summary>
@@ -234,6 +249,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             Machine?.RepliesAwaited(true, Effects, RepliesAwaited);
             Perform();
         }
+        Disturb();
     }
 
     private VersionNumber RepliesAwaited => new(shard.Access.Loop?.Replies.AwaitedVersion ?? 0);
@@ -257,6 +273,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         lock (Lock)
         {
             Volatile.Write(ref _othersWaitUntil, Math.Max(_othersWaitUntil, version.Number));
+            Disturb();
             if (Machine is not { } machine || machine.OpenVersion < version || _closesByItself >= version) { return; }
             _closesByItself = machine.OpenVersion;
             MarkChanged();
@@ -266,7 +283,14 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     // ---- What the store says ----
 
     /// <summary>The store was written to by others than the front end: the version is not empty.</summary>
-    public void MarkChanged() => Volatile.Write(ref _changedElsewhere, 1);
+    public void MarkChanged()
+    {
+        Volatile.Write(ref _changedElsewhere, 1);
+        Disturb();
+    }
+
+    // The loop rests while no version is wanted: see MayRest.
+    private void Disturb() => shard.Access.Loop?.Boundary.Disturb();
 
     /// <summary>What is kept can restore everything up to this point.</summary>
     public void OnDurable(WorldPoint point)
@@ -275,6 +299,8 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         {
             Machine?.LogDurable(point, Effects);
             Perform();
+            // It may be recorded later.
+            if (Machine is { MayRest: false }) { Disturb(); }
         }
     }
 
@@ -389,6 +415,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         {
             if (Machine is not { } machine) { return; }
             _peersWaitUntil = VersionNumber.Max(_peersWaitUntil, cut.AwaitedUntil);
+            if (IsAwaited(machine)) { Disturb(); }
             if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
             else if (!shard.Membership.IsJoining) { machine.CutAdvanced(own, Effects); }
             Perform();
@@ -480,5 +507,6 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     public void Stopping()
     {
         lock (Lock) { Machine?.Stopping(); }
+        Disturb();
     }
 }

@@ -92,6 +92,9 @@ internal abstract class StateObject
     /// <summary>Whether a version may be closed now.</summary>
     internal abstract bool MayClose { get; }
 
+    /// <summary>Whether empty versions may pass unseen for a while.</summary>
+    internal virtual bool MayRest => true;
+
     /// <summary>Nothing that begins later than then, in microseconds of the monotonic clock, may be in the open version. Only among other
     /// shards.</summary>
     internal virtual void OnBoundaryAwaited(long monotonicUs)

@@ -180,6 +180,9 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
 
     public bool NeedsMarker => Versions.NeedsMarker;
 
+    /// <inheritdoc />
+    bool IVersionSource.MayRest => Versions.MayRest;
+
     public long MicrosecondsToReplies() => Versions.MicrosecondsToReplies();
 
     public MarkerToSend? Tick(bool busy, bool inFlight) => Versions.Tick(busy, inFlight);

@@ -107,6 +107,7 @@ public sealed class ReplicationLink : IDisposable
     // So much in one read has gathered by itself: a large value, or a link that is behind.
     private const int PauselessBytes = 256 << 10;
     private static readonly TimeSpan EagerAckPeriod = TimeSpan.FromMilliseconds(10);
+    private static readonly TimeSpan LazyAckPeriod = TimeSpan.FromMilliseconds(100);
 
     private readonly ReplicationLinkOptions _options;
     private readonly ReplicaSocket _socket;
@@ -117,7 +118,6 @@ public sealed class ReplicationLink : IDisposable
     private long _handedOver;
     private long _streamStart;
     private long _lastReadTicks;
-    private long _lastAckTicks;
     private int _state; // 0 new, 1 attaching, 2 attached, 3 started
     private volatile string? _tickerFailure;
     private readonly AutoResetEvent _wanted = new(false);
@@ -368,21 +368,17 @@ public sealed class ReplicationLink : IDisposable
     {
         try
         {
-            long now = Environment.TickCount64;
-            long silent = now - Volatile.Read(ref _lastReadTicks);
+            long silent = Environment.TickCount64 - Volatile.Read(ref _lastReadTicks);
             if (silent > _options.SilenceMax.TotalMilliseconds)
             {
                 _tickerFailure = $"Redis at {_options.Endpoint} sent nothing for {silent / 1000} s. {RedisProblem.Timeout.Remedy()}";
                 _socket.Dispose();
                 return;
             }
+            SendAck();
             // Ten a second are enough once the first second has passed without any write.
-            bool begun = Offset > _streamStart;
-            double period = begun ? _options.AckPeriod.TotalMilliseconds : silent < 1000 ? 0 : 100;
-            if (now - Volatile.Read(ref _lastAckTicks) >= period)
-                SendAck();
-            if (begun || silent >= 1000)
-                _ticker.Change(TimeSpan.FromMilliseconds(100), TimeSpan.FromMilliseconds(100));
+            TimeSpan period = Offset > _streamStart ? _options.AckPeriod : silent < 1000 ? EagerAckPeriod : LazyAckPeriod;
+            _ticker.Change(period, period);
         }
         catch (Exception e) when (e is IOException or SocketException or ObjectDisposedException)
         {
@@ -392,7 +388,6 @@ public sealed class ReplicationLink : IDisposable
 
     private void SendAck()
     {
-        Volatile.Write(ref _lastAckTicks, Environment.TickCount64);
         _socket.Send(RedisTransport.EncodeOwn(["REPLCONF", "ACK", Offset.ToString(CultureInfo.InvariantCulture)]));
     }
 }

@@ -82,19 +82,18 @@ internal static partial class ProcessWatch
         int descriptor = OperatingSystem.IsLinux() ? (int)SystemCall(SysPidfdOpen, processId, 0) : -1;
         try
         {
-            while (!cancellation.IsCancellationRequested)
+            while (IsRunning(processId))
             {
-                if (!IsRunning(processId))
-                    return true;
-                if (descriptor < 0)
+                if (descriptor < 0) { Thread.Sleep(20); }
+                // A while passes in which nothing happens: there is nothing to look at.
+                while (descriptor >= 0 && !cancellation.IsCancellationRequested)
                 {
-                    Thread.Sleep(20);
-                    continue;
+                    var poll = new PollDescriptor { Descriptor = descriptor, Events = PollIn };
+                    if (Poll(ref poll, 1, 250) != 0) { break; }
                 }
-                var poll = new PollDescriptor { Descriptor = descriptor, Events = PollIn };
-                _ = Poll(ref poll, 1, 250);
+                if (cancellation.IsCancellationRequested) { return false; }
             }
-            return false;
+            return true;
         }
         finally
         {

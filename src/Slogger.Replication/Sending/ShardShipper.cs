@@ -19,7 +19,7 @@ namespace Slogger.Replication.Sending;
 /// <summary>Ships one shard's log.</summary>
 internal sealed partial class ShardShipper : IAsyncDisposable
 {
-    private const int PeriodMs = 5;
+    private const long PeriodUs = 50_000, SeedingPeriodUs = 5_000;
     private const string NotYet = "not connected yet";
     private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax =
         TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500);
@@ -199,6 +199,14 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         }
     }
 
+    private long UsToNextTick(long nowUs)
+    {
+        lock (_lock)
+        {
+            return Math.Clamp(_machine.UsToNextTick(nowUs), 0, _machine.State == ShipperState.AwaitsSeed ? SeedingPeriodUs : PeriodUs);
+        }
+    }
+
     // The log that is kept grows, whether anybody is there or not.
     private void LookWhileAway()
     {
@@ -215,7 +223,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     {
         using var ended = CancellationTokenSource.CreateLinkedTokenSource(_stop.Token);
         await using CancellationTokenRegistration ending = ended.Token.UnsafeRegister(static o => ((ShardShipper)o!).Wake(), this);
-        await using var ticking = new Timer(static o => ((ShardShipper)o!).Wake(), this, PeriodMs, PeriodMs);
+        await using var ticking = new Timer(static o => ((ShardShipper)o!).Wake(), this, Timeout.Infinite, Timeout.Infinite);
+        long ticksAtUs = 0;
         Task reading = ReadAsync(link, ended);
         try
         {
@@ -240,7 +249,15 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 {
                     (isOpen, isIdle) = (sent, false);
                 }
-                if (isIdle) { await _wanted.WaitAsync().ConfigureAwait(false); }
+                if (!isIdle) { continue; }
+                long nowUs = NowUs, waitUs = UsToNextTick(nowUs);
+                // It need not be set anew for each message: that it comes too early costs less.
+                if (ticksAtUs <= nowUs || nowUs + waitUs < ticksAtUs)
+                {
+                    ticksAtUs = nowUs + waitUs;
+                    ticking.Change((waitUs + 999) / 1000, Timeout.Infinite);
+                }
+                await _wanted.WaitAsync().ConfigureAwait(false);
             }
         }
         finally

@@ -29,6 +29,17 @@ public class LeaderTests
     }
 
     [Fact]
+    public void HasHeard_AFollowerHasAnsweredSomethingSentSinceThen()
+    {
+        Leader leader = New();
+        Assert.False(leader.Lease.HasHeard(s_b, 0));
+        leader.Replied(s_b, Ack(8, echoUs: 50), nowUs: 60);
+        Assert.True(leader.Lease.HasHeard(s_b, 50));
+        Assert.False(leader.Lease.HasHeard(s_b, 51));
+        Assert.False(leader.Lease.HasHeard(s_c, 0));
+    }
+
+    [Fact]
     public void Learner_CountsForNothing()
     {
         Leader leader = New();

@@ -93,6 +93,32 @@ public class ShipperTests
         Assert.Equal((Index("1:4@44"), Point("1:3")), (piece.Durable, piece.Cut));
     }
 
+    // The driver sleeps for so long: whenever a tick has something sent, that time was over; and when it is over, a tick has.
+    [Fact]
+    public void UsToNextTick_IsWhenTimeAloneHasSomethingSent()
+    {
+        Shipper shipper = Welcomed("1:0@0", "1:3@30");
+        Assert.Equal(long.MaxValue, new Shipper(Shard, Sender(1), History, [], 0, Index("1:3@30"), Point("1:1"), Options).UsToNextTick(5));
+        Assert.Equal(2, Pieces(shipper, 1).Length);
+        Assert.Equal(50, shipper.UsToNextTick(1));
+        Assert.Empty(Sent(shipper, 50));
+        Assert.True(Assert.Single(Sent(shipper, 51)).IsHeartbeat);
+        // Two pieces are on their way since 1, and are sent again from 101 on: as soon as a heartbeat.
+        Assert.Equal(50, shipper.UsToNextTick(51));
+        Assert.Equal(20, shipper.UsToNextTick(81));
+        Assert.Equal(2, Pieces(shipper, 101).Length);
+        shipper.Replied(Reply(ShipReplyKind.Ack, "1:3@30"), 102, _effects);
+        Assert.Equal(49, shipper.UsToNextTick(102));
+
+        _effects.Clear();
+        Shipper eager = Welcomed("1:3@30", "1:3@30", Options with { DurableUs = 10 });
+        Sent(eager, 1);
+        Assert.Equal(50, eager.UsToNextTick(1));
+        eager.Appended(Index("1:4@40"));
+        eager.Synced(Index("1:4@40"));
+        Assert.Equal(10, eager.UsToNextTick(1));
+    }
+
     // They go with what makes them count; without that, with what says that somebody is there.
     [Fact]
     public void Ends_BehindNoBytes_WaitForACut()

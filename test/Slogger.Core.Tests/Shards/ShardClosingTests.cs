@@ -14,6 +14,44 @@ public class ShardClosingTests
         Assert.False(h.Machine.BoundaryDue(h.Now));
     }
 
+    // While nothing is to be done a tick may come late: all versions that have ended pass in one step.
+    [Fact]
+    public void MayRest_NoStepIsDue_AndOnlyThen()
+    {
+        ShardHarness h = new(syncIntervalUs: 3000, recordIntervalUs: 6000);
+        Assert.False(h.Machine.MayRest);
+        h.CommitAt(2, 200);
+        Assert.True(h.Machine.MayRest);
+
+        h.TickAt(3);
+        Assert.False(h.Machine.MayRest);
+        Marker marker = h.Marker;
+        h.Answer(marker);
+        h.Read(marker, 100_000);
+        // Its sync is put off.
+        Assert.False(h.Machine.MayRest);
+        Assert.Equal("RequestSync", h.TickAfterUs(3000));
+        Assert.True(h.Machine.MayRest);
+        // So is its record. What is on its way takes no tick.
+        Assert.Equal("", h.Durable(2));
+        Assert.False(h.Machine.MayRest);
+        Assert.Equal("RecordDurable", h.TickAfterUs(3000));
+        Assert.True(h.Machine.MayRest);
+        h.Recorded(h.Point);
+        Assert.True(h.Machine.MayRest);
+
+        h.Do(e => h.Machine.CommitAwaited(true, e));
+        Assert.False(h.Machine.MayRest);
+        h.Do(e => h.Machine.CommitAwaited(false, e));
+
+        h.TickAt(13, busy: false);
+        Assert.Equal(13, h.Machine.OpenVersion.Number);
+        h.TickAt(13, busy: true);
+        Assert.False(h.Machine.MayRest);
+        h.Machine.StoreLost();
+        Assert.False(h.Machine.MayRest);
+    }
+
     [Fact]
     public void Tick_GridPointPassed_SendsAMarkerAndOpensTheNextVersion()
     {

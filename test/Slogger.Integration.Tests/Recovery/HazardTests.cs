@@ -12,6 +12,38 @@ public sealed class HazardTests
     private const int SectorBytes = 512;
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
+    // Versions of 5 ms end 200 times a second. Where nothing happens nobody is woken for that; what is done next is in its version.
+    [Theory]
+    [InlineData("--redis-server", "redis-server")]
+    [InlineData("--faster-memory", "256mb")]
+    public async Task Idle_TheLoopIsHardlyWoken_AndVersionsPass(params string[] store)
+    {
+        using var workspace = new Workspace();
+        using ProxyProcess proxy = await ProxyProcess.StartAsync(Workspace.FreePort(), ["--data", workspace.File("data"), .. store]);
+        using RespClient client = await proxy.ConnectAsync();
+        await client.DoAsync("SET", "k", "1");
+        await client.DoAsync("DPR.WAIT", "*", "5000");
+        await Task.Delay(500);
+        string info = (await client.CallAsync("INFO", "dpr")).Text;
+        long open = OpenVersion(info), woken = Wakes();
+        await Task.Delay(2000);
+        // Ten times a second, for all else; the system may wake it as well.
+        Assert.InRange(Wakes() - woken, 1, 150);
+        info = (await client.CallAsync("INFO", "dpr")).Text;
+        Assert.InRange(OpenVersion(info), open + 400, long.MaxValue);
+
+        static long OpenVersion(string info) =>
+            long.Parse(info.Split("\nopen_version:")[1].Split('\r')[0], System.Globalization.CultureInfo.InvariantCulture);
+
+        long Wakes()
+        {
+            string loop = Directory.GetDirectories($"/proc/{proxy.Id}/task")
+                .Single(t => File.ReadAllText(Path.Combine(t, "comm")).Trim() == "front end");
+            string line = File.ReadLines(Path.Combine(loop, "status")).Single(l => l.StartsWith("voluntary", StringComparison.Ordinal));
+            return long.Parse(line.Split(':')[1], System.Globalization.CultureInfo.InvariantCulture);
+        }
+    }
+
     [Fact]
     public async Task Checkpoints_CannotBeKept_CommitsGoOn_AndLaterOnesAreKept()
     {
