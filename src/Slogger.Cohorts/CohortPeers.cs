@@ -107,7 +107,8 @@ internal sealed class CohortPeers : IDisposable
     /// <param name="sentUs">When.</param>
     /// <param name="isHeard">Whether a node has lately answered what is shipped to it.</param>
     /// <param name="answered">Is told what each has answered; null: nothing. Any thread.</param>
-    public void Beat(Lazy<V1.BeatRequest> request, long sentUs, Func<NodeName, bool> isHeard, Action<NodeName, long, V1.BeatReply?> answered)
+    public void Beat(Lazy<V1.BeatRequest> request, long sentUs, Func<NodeName, bool> isHeard,
+        Action<NodeName, long, V1.BeatReply?> answered)
     {
         foreach ((NodeName node, GrpcChannel channel) in _channels)
         {
