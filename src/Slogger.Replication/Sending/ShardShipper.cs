@@ -47,6 +47,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly LastingLoss _loss = new();
     private volatile string? _problem = NotYet;
     private volatile bool _hasAnswered;
+    private long _ticksAtUs;                    // when the timer wakes it; 0: it has, and is to be set
 
     /// <summary>Begins to ship.</summary>
     /// <param name="log">The shard's log, which is not empty; with a tail in memory (<see cref="VersionLogOptions.TailBytes"/>), so that
@@ -223,8 +224,13 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     {
         using var ended = CancellationTokenSource.CreateLinkedTokenSource(_stop.Token);
         await using CancellationTokenRegistration ending = ended.Token.UnsafeRegister(static o => ((ShardShipper)o!).Wake(), this);
-        await using var ticking = new Timer(static o => ((ShardShipper)o!).Wake(), this, Timeout.Infinite, Timeout.Infinite);
-        long ticksAtUs = 0;
+        Volatile.Write(ref _ticksAtUs, 0);
+        await using var ticking = new Timer(static o =>
+        {
+            var self = (ShardShipper)o!;
+            Volatile.Write(ref self._ticksAtUs, 0);
+            self.Wake();
+        }, this, Timeout.Infinite, Timeout.Infinite);
         Task reading = ReadAsync(link, ended);
         try
         {
@@ -252,9 +258,9 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 if (!isIdle) { continue; }
                 long nowUs = NowUs, waitUs = UsToNextTick(nowUs);
                 // It need not be set anew for each message: that it comes too early costs less.
-                if (ticksAtUs <= nowUs || nowUs + waitUs < ticksAtUs)
+                if (Volatile.Read(ref _ticksAtUs) is var at && (at == 0 || nowUs + waitUs < at))
                 {
-                    ticksAtUs = nowUs + waitUs;
+                    Volatile.Write(ref _ticksAtUs, nowUs + waitUs);
                     ticking.Change((waitUs + 999) / 1000, Timeout.Infinite);
                 }
                 await _wanted.WaitAsync().ConfigureAwait(false);
