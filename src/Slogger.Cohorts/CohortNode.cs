@@ -347,11 +347,12 @@ internal sealed class CohortNode : ICohort, IAsyncDisposable
         });
     }
 
-    // By what is shipped, too: that renews the lease as beats do.
-    private bool IsHeard(NodeName node)
+    // By what is shipped, since the last beat: that renews the lease as beats do.
+    private bool IsHeard(NodeName node, long beatenUs)
     {
         bool isHeard = false;
-        _shard!.Cohort!.Lead?.Look(lease => isHeard = lease.HasHeard(node, _beatUs - (_times.LeaseUs / HeardInALease)));
+        long sinceUs = Math.Max(beatenUs + 1, _beatUs - (_times.LeaseUs / HeardInALease));
+        _shard!.Cohort!.Lead?.Look(lease => isHeard = lease.HasHeard(node, sinceUs));
         return isHeard;
     }
 

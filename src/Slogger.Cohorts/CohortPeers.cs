@@ -105,14 +105,14 @@ internal sealed class CohortPeers : IDisposable
     /// <summary>Tells those that this node leads that do not hear it otherwise; the rest now and then, since a beat says more.</summary>
     /// <param name="request">What they are told.</param>
     /// <param name="sentUs">When.</param>
-    /// <param name="isHeard">Whether a node has lately answered what is shipped to it.</param>
+    /// <param name="isHeard">Whether a node has lately answered what was shipped to it after that time.</param>
     /// <param name="answered">Is told what each has answered; null: nothing. Any thread.</param>
-    public void Beat(Lazy<V1.BeatRequest> request, long sentUs, Func<NodeName, bool> isHeard,
+    public void Beat(Lazy<V1.BeatRequest> request, long sentUs, Func<NodeName, long, bool> isHeard,
         Action<NodeName, long, V1.BeatReply?> answered)
     {
         foreach ((NodeName node, GrpcChannel channel) in _channels)
         {
-            if (_beatenUs.TryGetValue(node, out long beatenUs) && sentUs - beatenUs < BeatUsMax && isHeard(node)) { continue; }
+            if (_beatenUs.TryGetValue(node, out long beatenUs) && sentUs - beatenUs < BeatUsMax && isHeard(node, beatenUs)) { continue; }
             if (_beatsUnderWay.GetValueOrDefault(node) >= BeatsUnderWayMax) { continue; }
             _beatsUnderWay[node] = _beatsUnderWay.GetValueOrDefault(node) + 1;
             _beatenUs[node] = sentUs;

@@ -395,6 +395,9 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     public bool AnythingInFlight => IsInFlightOnShared || Gate.ExactInFlight > 0;
 
+    /// <summary>Whether nothing here waits for the end of a version, or for a turn soon.</summary>
+    public bool MayRest => !AnythingInFlight && !IsPaused && !Waits.HoldsBatches && _withholdings.Count == 0;
+
     public bool IsInFlightOnShared => Sharing.AnythingInFlight;
 
     /// <summary>The open version has ended, and its marker is still to be sent: nothing is forwarded on the shared upstream before. The

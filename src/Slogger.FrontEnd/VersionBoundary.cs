@@ -43,6 +43,10 @@ internal interface IVersionSource
     /// <param name="inFlight">Whether something of it is in flight now, and perhaps not executed yet.</param>
     MarkerToSend? Tick(bool busy, bool inFlight);
 
+    /// <summary>As a tick in which nothing was forwarded, before a change that is not known to be of an earlier version: versions that have
+    /// ended pass without it.</summary>
+    MarkerToSend? Pass() => Tick(busy: false, inFlight: false);
+
     /// <summary>The marker was answered: with an integer, or with something else.</summary>
     void MarkerAnswered(bool counts);
 
@@ -56,6 +60,7 @@ internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, 
 {
     private MarkerToSend _marker;
     private int _mayDisturb;     // any thread
+    private bool _onlyPasses;
 
     /// <summary>Whether versions pass unseen until something happens, as <see cref="MicrosecondsToNextTurn"/> has found.</summary>
     public bool Rests { get; private set; }
@@ -73,7 +78,7 @@ internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, 
     public long MicrosecondsToNextTurn(long now)
     {
         if (gate.AsksAtTurns) { AskEnd(); }
-        if (!gate.IsBusy && !loop.AnythingInFlight && !loop.IsPaused && BeginRest()) { return -1; }
+        if (!gate.IsBusy && loop.MayRest && BeginRest()) { return -1; }
         return gate.UsToNextTurn(now, loop.CanSendMarker);
     }
 
@@ -92,13 +97,16 @@ internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, 
         if (Interlocked.Exchange(ref _mayDisturb, 0) != 0) { loop.Poller.Wake(); }
     }
 
-    /// <summary>The loop has slept. Versions that ended meanwhile are passed before anything is forwarded: they were empty.</summary>
+    /// <summary>The loop has slept. Versions that ended meanwhile are passed before anything is forwarded: they were empty. What has woken
+    /// it is of the version that is open now.</summary>
     public void Wake(long now)
     {
         if (!Rests) { return; }
         Rests = false;
         Volatile.Write(ref _mayDisturb, 0);
+        _onlyPasses = true;
         Turn(now);
+        _onlyPasses = false;
     }
 
     /// <summary>Does what is due. Called once in each turn of the loop.</summary>
@@ -190,7 +198,7 @@ internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, 
 
     private void Close(in GateStep step)
     {
-        if (source.Tick(step.IsBusy, step.IsInFlight) is { } marker)
+        if ((_onlyPasses && !step.IsBusy ? source.Pass() : source.Tick(step.IsBusy, step.IsInFlight)) is { } marker)
         {
             _marker = marker;
             gate.Closing(new VersionNumber(marker.NextOpen));

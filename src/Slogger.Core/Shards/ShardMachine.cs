@@ -123,7 +123,8 @@ public sealed partial class ShardMachine
     /// was done is closed, nobody waits, and no step is due when some time is over. Versions that end meanwhile pass in one step, empty.
     /// Not for longer than a second.</summary>
     public bool MayRest => _mode == ShardMode.Running && _storeAttached && !_dirty && _inFlight is null && !_awaited && !_repliesAwaited
-        && _syncRequested >= _last.Version && (_recording is not null || _recorded.Version >= VersionNumber.Min(_durable, _counted));
+        && _atLeast <= _open && _syncRequested >= _last.Version
+        && (_recording is not null || _recorded.Version >= VersionNumber.Min(_durable, _counted));
 
     /// <summary>Whether operations of clients may be forwarded.</summary>
     public bool MayForward => _mode == ShardMode.Running;

@@ -196,6 +196,7 @@ internal sealed partial class LogShard : IShippingShard
     {
         base.OnCommitted(point);
         _shipping?.OnCommitted(point);
+        _lead?.Wake();
     }
 
     internal override void AppendSite(Action<string, object> line)

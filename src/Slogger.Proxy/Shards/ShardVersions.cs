@@ -168,13 +168,14 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         }
     }
 
-    /// <summary>See <see cref="IVersionSource.Tick"/>.</summary>
-    public MarkerToSend? Tick(bool busy, bool inFlight)
+    /// <summary>See <see cref="IVersionSource.Tick"/>, and <see cref="IVersionSource.Pass"/>.</summary>
+    public MarkerToSend? Tick(bool busy, bool inFlight, bool onlyPasses = false)
     {
         lock (Lock)
         {
             if (Machine is not { } machine || !shard.MayClose || !shard.Reset.MayClose(machine.ClosableAt(Now()))) { return null; }
-            bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || shard.MayHaveChanged));
+            bool hasChanged = (!onlyPasses && Interlocked.Exchange(ref _changedElsewhere, 0) != 0)
+                || (busy && (inFlight || shard.MayHaveChanged));
             if (busy) { machine.Forwarded(); }
             machine.CommitAwaited(IsAwaited(machine), Effects, VersionNumber.Max(AwaitedVersion, _peersWaitUntil));
             machine.RepliesAwaited(RepliesAwaited.Number > shard.SettledVersion, Effects, RepliesAwaited);
@@ -184,7 +185,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     }
 
     private bool IsAwaited(ShardMachine machine) => IsCommitAwaited || machine.Committed.Version < _peersWaitUntil
-        || shard.Membership.IsJoining || shard.Membership.IsLeaving;
+        || shard.Membership.IsJoining || shard.Membership.IsLeaving || shard.IsHandingOver;
 
     /// <summary>See <see cref="IVersionSource.MarkerAnswered"/>.</summary>
     public void MarkerAnswered(bool counts)
@@ -238,7 +239,6 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             Machine?.CommitAwaited(true, Effects, AwaitedVersion);
             Perform();
         }
-        Disturb();
     }
 
     /// <summary>See <see cref="IShardPort.OnReplyAwaited"/>.</summary>
@@ -249,7 +249,6 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             Machine?.RepliesAwaited(true, Effects, RepliesAwaited);
             Perform();
         }
-        Disturb();
     }
 
     private VersionNumber RepliesAwaited => new(shard.Access.Loop?.Replies.AwaitedVersion ?? 0);
@@ -299,8 +298,6 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         {
             Machine?.LogDurable(point, Effects);
             Perform();
-            // It may be recorded later.
-            if (Machine is { MayRest: false }) { Disturb(); }
         }
     }
 
@@ -364,6 +361,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         {
             Published.Keep(machine.Durable.Version);
             shard.Access.WakeReplies(shard.SettledVersion);
+            if (!machine.MayRest) { Disturb(); }
         }
         return marker;
     }

@@ -187,6 +187,9 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
 
     public MarkerToSend? Tick(bool busy, bool inFlight) => Versions.Tick(busy, inFlight);
 
+    /// <inheritdoc />
+    MarkerToSend? IVersionSource.Pass() => Versions.Tick(busy: false, inFlight: false, onlyPasses: true);
+
     public virtual void MarkerAnswered(bool counts) => Versions.MarkerAnswered(counts);
 
     public virtual void MarkerLost() => Versions.MarkerLost();
