@@ -14,8 +14,8 @@ internal sealed class HeldShard(bool holdsReplies) : IShardPort
 {
     private readonly byte[] _marker = Encoding.ASCII.GetBytes("*3\r\n$8\r\nSPUBLISH\r\n$6\r\nmarker\r\n$1\r\nx\r\n");
     private long _open = 1, _closed, _settled;
-    private int _ends;
-    private volatile bool _isSilent;
+    private int _ends, _passes;
+    private volatile bool _isSilent, _rests;
 
     /// <summary>Versions end by themselves, one with each turn, and are settled when their marker is answered.</summary>
     public bool RunsByItself { get; init; }
@@ -68,6 +68,21 @@ internal sealed class HeldShard(bool holdsReplies) : IShardPort
     {
         if (!RunsByItself) { Interlocked.Decrement(ref _ends); }
         return new(_marker, ++_open);
+    }
+
+    /// <summary>Versions may pass unseen.</summary>
+    public void Rest(bool may) => _rests = may;
+
+    public bool MayRest => _rests;
+
+    /// <summary>How often versions have passed that were slept over.</summary>
+    public int Passes => Volatile.Read(ref _passes);
+
+    public MarkerToSend? Pass()
+    {
+        Interlocked.Exchange(ref _ends, 0);
+        Interlocked.Increment(ref _passes);
+        return null;
     }
 
     public void MarkerAnswered(bool counts)
