@@ -104,7 +104,7 @@ internal sealed record BenchOptions
         usage: dotnet run -c Release --project bench/Slogger.Bench -- <suite> [options]
 
         suites: quick none-pinned none-unpinned typical latency log aof commit memory restore rollback drain-study
-                sessions finders faster faster-local co-location sites cohort grpc reduce past reset disks all
+                sessions finders faster faster-local co-location sites version-cost cohort grpc reduce past reset disks all
                 selfcheck (of the bench itself)
                 plot RESULTS.md... --to DIR (the past and log reduction beside the papers, as SVG)
 
@@ -113,7 +113,8 @@ internal sealed record BenchOptions
           --proxy PATH         slogger.dll or an executable (default src/Slogger.Cli/bin/Release/net10.0/slogger.dll)
           --proxy-args "..."   added to every `slogger serve`
                                (finders: approximate exact hybrid, with --clients 8,64,512 for the numbers of shards)
-          --interval 5ms       how long versions are in the suites finders, sites, cohort and disks (there 1ms)
+          --interval 5ms       how long versions are in the suites finders, sites, version-cost, cohort and disks
+                               (version-cost: --clients are numbers of shards, --extra LABEL=DLL another build)
                                (cohort: takeover latency throughput conditional)
                                (reduce: zipf uniform latest typical hash counters ship)
                                (past: copies retention first steps aof)

@@ -40,10 +40,19 @@ internal sealed class PrivatePostgres : IDisposable
 
     public int Port { get; }
 
+    /// <summary>Of the server; its children serve connections. 0: it does not run.</summary>
+    public int ProcessId
+    {
+        get
+        {
+            string file = Path.Combine(_data, "postmaster.pid");
+            return File.Exists(file) && int.TryParse(File.ReadLines(file).First(), out int pid) ? pid : 0;
+        }
+    }
+
     public void Dispose()
     {
-        string file = Path.Combine(_data, "postmaster.pid");
-        if (File.Exists(file) && int.TryParse(File.ReadLines(file).First(), out int pid)) _ = Native.Kill(pid, SigInt);
+        if (ProcessId is not 0 and var pid) _ = Native.Kill(pid, SigInt);
         _server.Stop(TimeSpan.FromSeconds(20));
     }
 

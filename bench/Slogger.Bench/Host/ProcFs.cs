@@ -47,6 +47,20 @@ internal static class ProcFs
         return 0;
     }
 
+    /// <summary>The processes that a process has started and that run.</summary>
+    public static int[] Children(int pid)
+    {
+        try
+        {
+            return [.. File.ReadAllText($"/proc/{pid}/task/{pid}/children").Split(' ', StringSplitOptions.RemoveEmptyEntries)
+                .Select(int.Parse)];
+        }
+        catch (IOException)
+        {
+            return [];
+        }
+    }
+
     public static MachineCpu Machine()
     {
         string line = File.ReadLines("/proc/stat").First();

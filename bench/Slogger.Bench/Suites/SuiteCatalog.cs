@@ -94,6 +94,9 @@ internal static class SuiteCatalog
             case "sites":
                 new Sites.SitesSuite(options, results).Run();
                 break;
+            case "version-cost":
+                new Sites.VersionCostSuite(options, results).Measure();
+                break;
             case "cohort":
                 new Cohorts.CohortSuite(options, results).Run();
                 break;
