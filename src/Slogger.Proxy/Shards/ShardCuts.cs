@@ -83,9 +83,9 @@ internal sealed class ShardCuts : ICutListener, IDisposable
 
     // ---- What the recorder asks, and tells ----
 
-    bool ICutListener.IsCommitAwaited => _shard.Versions.IsCommitAwaited;
+    bool ICutListener.IsCommitAwaited => _shard.Versions.Awaited.IsAwaitedHere;
 
-    VersionNumber ICutListener.AwaitedVersion => _shard.Versions.AwaitedVersion;
+    VersionNumber ICutListener.AwaitedVersion => _shard.Versions.Awaited.AwaitedHere;
 
     bool ICutListener.IsStopping => _shard.Lifetime.IsStopping;
 

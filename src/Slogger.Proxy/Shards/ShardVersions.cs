@@ -30,9 +30,6 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     private int _changedElsewhere;              // any thread
     private volatile bool _isAttached;
     private Marker _pendingMarker;
-    private VersionNumber _peersWaitUntil;
-    private long _othersWaitUntil;              // any thread
-    private VersionNumber _closesByItself;      // because somebody waits for it
 
     /// <summary>Guards the machine.</summary>
     public Lock Lock { get; } = new();
@@ -48,6 +45,9 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
 
     /// <summary>Completes when the last version is committed.</summary>
     public Task Stopped => _stopped.Task;
+
+    /// <summary>Who waits until they are committed.</summary>
+    public AwaitedCommits Awaited { get; } = new(shard);
 
     /// <summary>What is said of them to whoever asks.</summary>
     public PublishedVersions Published { get; } = new();
@@ -152,7 +152,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             lock (Lock)
             {
                 return Machine is { MayRest: true } machine && shard.MayRest && Volatile.Read(ref _changedElsewhere) == 0
-                    && !IsAwaited(machine) && RepliesAwaited.Number <= shard.SettledVersion;
+                    && !Awaited.IsAwaited(machine) && !Awaited.AreRepliesAwaited;
             }
         }
     }
@@ -177,15 +177,12 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             bool hasChanged = (!onlyPasses && Interlocked.Exchange(ref _changedElsewhere, 0) != 0)
                 || (busy && (inFlight || shard.MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            machine.CommitAwaited(IsAwaited(machine), Effects, VersionNumber.Max(AwaitedVersion, _peersWaitUntil));
-            machine.RepliesAwaited(RepliesAwaited.Number > shard.SettledVersion, Effects, RepliesAwaited);
+            machine.CommitAwaited(Awaited.IsAwaited(machine), Effects, Awaited.Until);
+            machine.RepliesAwaited(Awaited.AreRepliesAwaited, Effects, Awaited.ByReplies);
             shard.Tick(machine, hasChanged);
             return Perform() ? shard.ToSend(_pendingMarker) : null;
         }
     }
-
-    private bool IsAwaited(ShardMachine machine) => IsCommitAwaited || machine.Committed.Version < _peersWaitUntil
-        || shard.Membership.IsJoining || shard.Membership.IsLeaving || shard.IsHandingOver;
 
     /// <summary>See <see cref="IVersionSource.MarkerAnswered"/>.</summary>
     public void MarkerAnswered(bool counts)
@@ -236,7 +233,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     {
         lock (Lock)
         {
-            Machine?.CommitAwaited(true, Effects, AwaitedVersion);
+            Machine?.CommitAwaited(true, Effects, Awaited.AwaitedHere);
             Perform();
         }
     }
@@ -246,24 +243,10 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     {
         lock (Lock)
         {
-            Machine?.RepliesAwaited(true, Effects, RepliesAwaited);
+            Machine?.RepliesAwaited(true, Effects, Awaited.ByReplies);
             Perform();
         }
     }
-
-    private VersionNumber RepliesAwaited => new(shard.Access.Loop?.Replies.AwaitedVersion ?? 0);
-
-    // ---- Who waits for a commit: others than clients do, too ----
-
-    /// <summary>Whether somebody here does.</summary>
-    public bool IsCommitAwaited => shard.HoldsAll || AwaitedVersion.Number > Published.CommittedVersion;
-
-    /// <summary>For which version.</summary>
-    public VersionNumber AwaitedVersion => shard.HoldsAll ? new(OpenVersion)
-        : VersionNumber.Max(AwaitedByClients, new(Volatile.Read(ref _othersWaitUntil)));
-
-    private VersionNumber AwaitedByClients => shard.Access.Loop is { } loop
-        ? new(shard.Seat.HasPeers ? Math.Max(loop.AwaitedVersion, loop.Replies.AwaitedVersion) : loop.AwaitedVersion) : default;
 
     /// <summary>Somebody else waits for a version, from now on. It, or a later one, is closed by itself even if it is empty: if the one
     /// that is open is earlier, say so again. Any thread.</summary>
@@ -271,11 +254,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     {
         lock (Lock)
         {
-            Volatile.Write(ref _othersWaitUntil, Math.Max(_othersWaitUntil, version.Number));
-            Disturb();
-            if (Machine is not { } machine || machine.OpenVersion < version || _closesByItself >= version) { return; }
-            _closesByItself = machine.OpenVersion;
-            MarkChanged();
+            if (Awaited.ByOthers(version, Machine)) { MarkChanged(); }
         }
     }
 
@@ -284,8 +263,8 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     /// <summary>The store was written to by others than the front end: the version is not empty.</summary>
     public void MarkChanged()
     {
-        Volatile.Write(ref _changedElsewhere, 1);
-        Disturb();
+        // Whoever has set it already has woken the loop, too.
+        if (Interlocked.Exchange(ref _changedElsewhere, 1) == 0) { Disturb(); }
     }
 
     // The loop rests while no version is wanted: see MayRest.
@@ -361,7 +340,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         {
             Published.Keep(machine.Durable.Version);
             shard.Access.WakeReplies(shard.SettledVersion);
-            if (!machine.MayRest) { Disturb(); }
+            if (!MayRest) { Disturb(); }
         }
         return marker;
     }
@@ -412,8 +391,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         lock (Lock)
         {
             if (Machine is not { } machine) { return; }
-            _peersWaitUntil = VersionNumber.Max(_peersWaitUntil, cut.AwaitedUntil);
-            if (IsAwaited(machine)) { Disturb(); }
+            Awaited.ByPeers(cut.AwaitedUntil);
             if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
             else if (!shard.Membership.IsJoining) { machine.CutAdvanced(own, Effects); }
             Perform();
