@@ -8,13 +8,13 @@
 #   ./test.sh Slogger.Cli.Tests   only the named projects (External for the outside suites)
 #
 # SLOGGER_TEST_JOBS      test projects at a time (default 2: most of the time is waiting)
-# SLOGGER_TEST_SECONDS   limit for the whole run (default 5200); what has not ended by then counts as failed
+# SLOGGER_TEST_SECONDS   limit for the whole run (default 5000); what has not ended by then counts as failed
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 export DOTNET_CLI_TELEMETRY_OPTOUT=1 DOTNET_NOLOGO=1 MSBUILDDISABLENODEREUSE=1
 jobs_max=${SLOGGER_TEST_JOBS:-2}
-limit_s=${SLOGGER_TEST_SECONDS:-5200}
+limit_s=${SLOGGER_TEST_SECONDS:-5000}
 started=$SECONDS
 passed=0 failed=0 skipped=0
 work=$(mktemp -d /tmp/slt.XXXXXX)   # short: Unix sockets are made below it
