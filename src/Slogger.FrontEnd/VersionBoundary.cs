@@ -43,8 +43,8 @@ internal interface IVersionSource
     /// <param name="inFlight">Whether something of it is in flight now, and perhaps not executed yet.</param>
     MarkerToSend? Tick(bool busy, bool inFlight);
 
-    /// <summary>As a tick in which nothing was forwarded, before a change that is not known to be of an earlier version: versions that have
-    /// ended pass without it.</summary>
+    /// <summary>The first tick after a rest, with nothing forwarded since: the versions that had ended before something changed pass without
+    /// that.</summary>
     MarkerToSend? Pass() => Tick(busy: false, inFlight: false);
 
     /// <summary>The marker was answered: with an integer, or with something else.</summary>

@@ -172,6 +172,9 @@ internal enum SimMutation
     /// <summary>The new owner's copy does not make the version that it is in worth a marker.</summary>
     CopyNotNoted,
 
+    /// <summary>While the new owner's loop rests the version that was open before counts for what is copied.</summary>
+    RestTaken,
+
     /// <summary>The new owner's copy is not in its replication stream, and so not in its log.</summary>
     CopyPastTheLog,
 

@@ -118,8 +118,6 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     bool ICutListener.IsStopping => false;
 
-    VersionNumber ICutListener.OpenVersion => _seat.Grid.VersionAt(NowUs());
-
     PrecedenceRow? ICutListener.RowFor(WorldPoint through, bool startsOver)
     {
         lock (_lock) return _trail?.RowFor(through, startsOver);

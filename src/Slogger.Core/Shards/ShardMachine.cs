@@ -106,6 +106,10 @@ public sealed partial class ShardMachine
     /// <summary>The version of what is forwarded now; never decreases. Also the upper bound of a reply that arrives now.</summary>
     public VersionNumber OpenVersion => _open;
 
+    /// <summary>What was done until now, by anybody, is in this version or in an earlier one. While the caller rests (<see cref="MayRest"/>)
+    /// that is a later one than <see cref="OpenVersion"/>.</summary>
+    public VersionNumber OpenBy(HybridTimestamp now) => VersionNumber.Max(_open, SlotAt(now));
+
     /// <summary>The lower bound of a blocked operation that is forwarded now: the version after the last marker that is
     /// known to have been executed.</summary>
     public VersionNumber LowestVersion => _lowest;
@@ -183,6 +187,14 @@ public sealed partial class ShardMachine
         AdvanceCut(effects);
         FinishIfDone(effects);
     }
+
+    /// <summary>The first <see cref="Tick"/> after a rest, with nothing forwarded since. Versions that have ended meanwhile pass empty: but
+    /// none that a change by others than the front end may be in.</summary>
+    /// <param name="now">As in <see cref="Tick"/>.</param>
+    /// <param name="changedAt">When such a change was noticed; the next Tick is busy then. Null: there was none.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void Wake(HybridTimestamp now, HybridTimestamp? changedAt, ShardEffects effects) =>
+        Tick(changedAt is { } then && then < now && !Is(ShardMutation.ChangePassed) ? then : now, busy: false, effects);
 
     /// <summary>Something was forwarded in the open version. To be said before the <see cref="Tick"/> that is told by `busy` whether
     /// anything can have changed: a version in which nothing did is closed as an empty one, and yet somebody may wait until it is

@@ -78,6 +78,9 @@ internal enum ShardMutation
     /// <summary>A fast-forward ends a version that is open beyond its time as if that had just begun.</summary>
     EndsLateVersionsEarly,
 
+    /// <summary>What passes after a rest goes over changes that have been noticed.</summary>
+    ChangePassed,
+
     /// <summary>Versions are closed by a grid that others may have changed.</summary>
     OldGridGoesOn,
 }

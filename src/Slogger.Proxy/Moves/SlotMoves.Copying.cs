@@ -168,8 +168,7 @@ internal sealed partial class SlotMoves
     /// <summary>A copy is complete.</summary>
     public async Task CopiedAsync(MoveId move, MapRevision row, WorldLine line, CancellationToken stop)
     {
-        shard.MarkChanged();
-        WorldPoint open = shard.OpenPoint;
+        WorldPoint open = shard.CloseChanged();
         await LookAsync(stop).ConfigureAwait(false);
         Do(work => work.Ownership.Copied(move, row, open with { WorldLine = line }, _effects));
     }

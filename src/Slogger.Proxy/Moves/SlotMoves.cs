@@ -27,6 +27,10 @@ internal interface IMovingShard
     /// <summary>The store was written to past the front end: the open version is not empty.</summary>
     void MarkChanged();
 
+    /// <summary>The same, and somebody waits until that is in a version.</summary>
+    /// <returns>The version that what was written until now is in, if it is in no earlier one. It is closed soon.</returns>
+    WorldPoint CloseChanged();
+
     /// <summary>Completes when all that the store has executed until now has been read in its replication stream.</summary>
     Task StreamReadAsync(CancellationToken stop);
 
@@ -302,8 +306,7 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
             }
         }
         FailPoint.Pass(FailPoint.MoveDiscarded);
-        shard.MarkChanged();
-        WorldPoint open = shard.OpenPoint;
+        WorldPoint open = shard.CloseChanged();
         Do(w => w.Ownership.Discarded(move.Id, open));
     }
 

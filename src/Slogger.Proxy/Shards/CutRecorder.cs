@@ -32,9 +32,6 @@ internal interface ICutListener
     /// <returns>The claim that the metadata holds, or may hold, by now; null: it holds no other than before.</returns>
     Task<DurableClaim?> AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop);
 
-    /// <summary>The version that is open here.</summary>
-    VersionNumber OpenVersion { get; }
-
     /// <summary>What versions up to a point depend on; null if the finder does not ask.</summary>
     /// <param name="through">The point.</param>
     /// <param name="startsOver">Whether nobody knows what was given out before.</param>

@@ -91,8 +91,6 @@ internal sealed class ShardCuts : ICutListener, IDisposable
 
     bool ICutListener.IsJoining => _shard.Membership.IsJoining;
 
-    VersionNumber ICutListener.OpenVersion => new(_shard.Versions.OpenVersion);
-
     Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) =>
         _shard.Membership.AskToJoinAsync(recorded, cut, stop);
 

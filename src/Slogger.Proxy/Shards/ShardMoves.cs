@@ -110,11 +110,19 @@ internal sealed class ShardMoves(VersionedShard shard, ILogger report) : IMoving
     {
         get
         {
-            lock (shard.Versions.Lock) { return new WorldPoint(new WorldLine(shard.WorldLine), shard.Versions.Machine!.OpenVersion); }
+            lock (shard.Versions.Lock) { return new WorldPoint(new WorldLine(shard.WorldLine), shard.Versions.OpenForAll); }
         }
     }
 
     void IMovingShard.MarkChanged() => shard.Versions.MarkChanged();
+
+    WorldPoint IMovingShard.CloseChanged()
+    {
+        shard.Versions.MarkChanged();
+        WorldPoint open = ((IMovingShard)this).OpenPoint;
+        shard.AwaitCommitOf(open.Version);
+        return open;
+    }
 
     Task IMovingShard.StreamReadAsync(CancellationToken stop) => shard.StreamReadAsync(stop);
 

@@ -154,7 +154,7 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         {
             if (!shard.Reset.TryFreeze(shard.RecordedCut)) { throw Recovered(); }
             // The marker on its way closes what was open before.
-            before = shard.Versions.OpenVersion - 1;
+            before = shard.Versions.OpenForAll.Previous.Number;
             mark = new(shard.Versions.Machine!.WorldLine);
         }
         if (shard.Seat.HasPeers && !await shard.Seat.MarkResetAsync(mark, stop).ConfigureAwait(false)) { throw Recovered(); }

@@ -27,8 +27,8 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
 
     private readonly ShardClock _clock = new(dataDirectory, time);
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
-    private int _changedElsewhere;              // any thread
-    private volatile bool _isAttached;
+    private volatile bool _isAttached, _isChangedElsewhere;
+    private HybridTimestamp _changedAt;         // then
     private Marker _pendingMarker;
 
     /// <summary>Guards the machine.</summary>
@@ -52,12 +52,22 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     /// <summary>What is said of them to whoever asks.</summary>
     public PublishedVersions Published { get; } = new();
 
-    /// <summary>The open version; 0 before there is one.</summary>
+    /// <summary>The version of what the front end forwards; 0 before there is one.</summary>
     public long OpenVersion
     {
         get
         {
             lock (Lock) { return Machine?.OpenVersion.Number ?? 0; }
+        }
+    }
+
+    /// <summary>What anybody has done until now, and <see cref="MarkChanged"/> was told of, is in this version or in an earlier one; 0 before
+    /// there is one.</summary>
+    public VersionNumber OpenForAll
+    {
+        get
+        {
+            lock (Lock) { return Machine?.OpenBy(Now()) ?? VersionNumber.Zero; }
         }
     }
 
@@ -151,7 +161,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         {
             lock (Lock)
             {
-                return Machine is { MayRest: true } machine && shard.MayRest && Volatile.Read(ref _changedElsewhere) == 0
+                return Machine is { MayRest: true } machine && shard.MayRest && !_isChangedElsewhere && !shard.Reset.IsHeld
                     && !Awaited.IsAwaited(machine) && !Awaited.AreRepliesAwaited;
             }
         }
@@ -168,20 +178,38 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         }
     }
 
-    /// <summary>See <see cref="IVersionSource.Tick"/>, and <see cref="IVersionSource.Pass"/>.</summary>
-    public MarkerToSend? Tick(bool busy, bool inFlight, bool onlyPasses = false)
+    /// <summary>See <see cref="IVersionSource.Tick"/>.</summary>
+    public MarkerToSend? Tick(bool busy, bool inFlight)
     {
         lock (Lock)
         {
-            if (Machine is not { } machine || !shard.MayClose || !shard.Reset.MayClose(machine.ClosableAt(Now()))) { return null; }
-            bool hasChanged = (!onlyPasses && Interlocked.Exchange(ref _changedElsewhere, 0) != 0)
-                || (busy && (inFlight || shard.MayHaveChanged));
+            if (BeginTick() is not { } machine) { return null; }
+            bool hasChanged = _isChangedElsewhere || (busy && (inFlight || shard.MayHaveChanged));
+            _isChangedElsewhere = false;
             if (busy) { machine.Forwarded(); }
-            machine.CommitAwaited(Awaited.IsAwaited(machine), Effects, Awaited.Until);
-            machine.RepliesAwaited(Awaited.AreRepliesAwaited, Effects, Awaited.ByReplies);
             shard.Tick(machine, hasChanged);
             return Perform() ? shard.ToSend(_pendingMarker) : null;
         }
+    }
+
+    /// <summary>See <see cref="IVersionSource.Pass"/>.</summary>
+    public MarkerToSend? Pass()
+    {
+        lock (Lock)
+        {
+            if (BeginTick() is not { } machine) { return null; }
+            machine.Wake(Now(), _isChangedElsewhere ? _changedAt : null, Effects);
+            return Perform() ? shard.ToSend(_pendingMarker) : null;
+        }
+    }
+
+    // Null: nothing may be closed.
+    private ShardMachine? BeginTick()
+    {
+        if (Machine is not { } machine || !shard.MayClose || !shard.Reset.MayClose(machine.ClosableAt(Now()))) { return null; }
+        machine.CommitAwaited(Awaited.IsAwaited(machine), Effects, Awaited.Until);
+        machine.RepliesAwaited(Awaited.AreRepliesAwaited, Effects, Awaited.ByReplies);
+        return machine;
     }
 
     /// <summary>See <see cref="IVersionSource.MarkerAnswered"/>.</summary>
@@ -263,8 +291,15 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     /// <summary>The store was written to by others than the front end: the version is not empty.</summary>
     public void MarkChanged()
     {
-        // Whoever has set it already has woken the loop, too.
-        if (Interlocked.Exchange(ref _changedElsewhere, 1) == 0) { Disturb(); }
+        // The tick that learns of an earlier change is still to come, and ends a version with this one, too. The loop is awake for it.
+        if (_isChangedElsewhere) { return; }
+        lock (Lock)
+        {
+            if (_isChangedElsewhere) { return; }
+            _changedAt = Now();
+            _isChangedElsewhere = true;
+        }
+        Disturb();
     }
 
     // The loop rests while no version is wanted: see MayRest.

@@ -188,7 +188,7 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     public MarkerToSend? Tick(bool busy, bool inFlight) => Versions.Tick(busy, inFlight);
 
     /// <inheritdoc />
-    MarkerToSend? IVersionSource.Pass() => Versions.Tick(busy: false, inFlight: false, onlyPasses: true);
+    MarkerToSend? IVersionSource.Pass() => Versions.Pass();
 
     public virtual void MarkerAnswered(bool counts) => Versions.MarkerAnswered(counts);
 

@@ -1,6 +1,8 @@
 // Design, section 5, "Version boundary": what was forwarded before the marker is in the old version, what comes after in
 // the new; a marker counts only if it was answered with an integer and read in the stream, otherwise the version stays open.
 using Slogger.Core.Shards;
+using Slogger.Core.Time;
+using Slogger.Core.Versions;
 
 namespace Slogger.Core.Tests.Shards;
 
@@ -50,6 +52,40 @@ public class ShardClosingTests
         Assert.False(h.Machine.MayRest);
         h.Machine.StoreLost();
         Assert.False(h.Machine.MayRest);
+    }
+
+    // What others wrote during a rest is in no version that has passed, and in none behind the one that was open when it was noticed.
+    [Theory]
+    [InlineData((int)ShardMutation.None)]
+    [InlineData((int)ShardMutation.ChangePassed)]
+    public void Wake_AChangeWasNoticed_PassesTheVersionsBeforeIt(int mutation)
+    {
+        ShardHarness h = new(mutation: (ShardMutation)mutation);
+        h.CommitAt(2, 200);
+        Assert.Equal(2, h.Machine.OpenVersion.Number);
+        HybridTimestamp noticed = HybridTimestamp.Of(h.StartOf(20) + 10, 0), woken = HybridTimestamp.Of(h.StartOf(22) + 10, 0);
+        VersionNumber told = h.Machine.OpenBy(noticed);
+        Assert.Equal(20, told.Number);
+
+        Assert.Equal("AppendEmptyRun RequestSync", h.Do(e => h.Machine.Wake(woken, noticed, e)));
+        if (mutation != 0)
+        {
+            Assert.True(h.Boundary.Version >= told);
+            return;
+        }
+        Assert.Equal((19, 20), (h.Boundary.Version.Number, h.Machine.OpenVersion.Number));
+        Assert.Equal("SendMarker", h.TickAt(22));
+        Assert.Equal((21, 22), (h.Marker.Closed.Number, h.Marker.Next.Number));
+    }
+
+    [Fact]
+    public void Wake_NothingHasChanged_AllThatHaveEndedPass()
+    {
+        ShardHarness h = new();
+        h.CommitAt(2, 200);
+        HybridTimestamp woken = HybridTimestamp.Of(h.StartOf(22) + 10, 0);
+        h.Do(e => h.Machine.Wake(woken, null, e));
+        Assert.Equal((21, 22), (h.Boundary.Version.Number, h.Machine.OpenVersion.Number));
     }
 
     [Fact]

@@ -107,8 +107,7 @@ internal sealed partial class ProxyProcess
     // From here on the copy stands as it is, until the row says something else.
     private IEnumerable<bool> ReportCopied(MoveWork work, MoveId move, MapRevision renounced)
     {
-        if (!Is(SimMutation.CopyNotNoted)) _changed = true;
-        WorldPoint open = new(work.Line, _machine!.OpenVersion);
+        WorldPoint open = Is(SimMutation.CopyNotNoted) ? new(work.Line, OpenForAll) : CloseChanged(work.Line);
         _ownersAskedUs = 0;
         yield return true;
         if (work.IsOver) yield break;
@@ -168,7 +167,7 @@ internal sealed partial class ProxyProcess
         foreach (MoveWay before in work.Ways.Where(w => w.Move == move.Id).ToArray()) EndWay(work, before, isReplaced: true);
         work.Ways.Add(way);
         // A marker makes the stream move, if nothing else does.
-        _changed = true;
+        MarkChanged();
         return true;
     }
 

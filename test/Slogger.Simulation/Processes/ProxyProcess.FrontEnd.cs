@@ -19,7 +19,8 @@ internal sealed partial class ProxyProcess
     private Marker _marker;
     private StoreConnection? _lostCarrier;      // the marker was on it, and may be executed yet
     private bool _marked;            // the machine has given a marker
-    private bool _changed;           // the store was written to past the front end
+    private HybridTimestamp? _changedAt;       // the store was written to past the front end, and the machine is not told of that
+    private bool _rests, _onlyPasses;
     private bool _isOpen;            // clients are served
     private bool _awaited;
     private readonly Queue<Action> _posted = [];     // for the loop, in order
@@ -96,6 +97,10 @@ internal sealed partial class ProxyProcess
     private void ReadAndServe(Random random)
     {
         if (_shared is not { } shared) return;
+        if (_rests && MayRest && _posted.Count == 0 && !Cluster.Dice(6)) return;
+        // What disturbs it is noticed a moment later.
+        if (_rests && Cluster.Dice(2)) return;
+        if (_rests) Wake();
         if (shared.IsDead || _plains.Exists(p => p.Own is { IsDead: true }))
         {
             UpstreamLost();
@@ -113,6 +118,32 @@ internal sealed partial class ProxyProcess
         Turn();
         if (_sessions.Count > 0 && IsOpen) Serve(_sessions[random.Next(_sessions.Count)]);
         if (_plains.Count > 0 && IsOpen) Serve(_plains[random.Next(_plains.Count)], random);
+        _rests = MayRest && Cluster.Dice(2);
+    }
+
+    // Whether versions may pass unseen: see IVersionSource.MayRest.
+    private bool MayRest => _machine is { MayRest: true } && !_front.IsBusy && _sharedInFlight == 0 && _changedAt is null && !_awaited
+        && _isOpen && !_life.Joiner.IsJoining && !_hold.IsHeld && _plains.TrueForAll(p => p is { ExactInFlight: 0, BlockedInFlight: 0 });
+
+    private void Wake()
+    {
+        (_rests, _onlyPasses) = (false, true);
+        Cluster.Count("rest");
+        Turn();
+        _onlyPasses = false;
+    }
+
+    private void MarkChanged() => _changedAt ??= Now();
+
+    // What was done until now is in this version, or in an earlier one.
+    private VersionNumber OpenForAll => Is(SimMutation.RestTaken) ? _machine!.OpenVersion : _machine!.OpenBy(Now());
+
+    private WorldPoint CloseChanged(WorldLine line)
+    {
+        MarkChanged();
+        WorldPoint open = new(line, OpenForAll);
+        BeginToWait();
+        return open;
     }
 
     public void BeginToWait()
@@ -178,12 +209,19 @@ internal sealed partial class ProxyProcess
 
     private void CloseVersion(in GateStep step)
     {
-        bool hasChanged = _changed || step.IsBusy, awaited = _awaited || _life.Joiner.IsJoining || _hold.IsHeld;
-        _changed = _marked = false;
-        if (step.IsBusy) _machine!.Forwarded();
-        HybridTimestamp now = Now();
+        bool awaited = _awaited || _life.Joiner.IsJoining || _hold.IsHeld;
         Do((m, e) => m.CommitAwaited(awaited, e, _hold.IsHeld ? m.OpenVersion : default));
-        Do((m, e) => m.Tick(now, hasChanged, e));
+        _marked = false;
+        HybridTimestamp now = Now();
+        if (_onlyPasses && !step.IsBusy) Do((m, e) => m.Wake(now, _changedAt, e));
+        else
+        {
+            bool hasChanged = _changedAt is not null || step.IsBusy;
+            _changedAt = null;
+            if (step.IsBusy) _machine!.Forwarded();
+            Do((m, e) => m.Tick(now, hasChanged, e));
+        }
+
         if (IsDead) return;
         if (Cluster.Dice(8)) _awaited = false;
         if (_marked) _front.Closing(_marker.Next);
@@ -507,7 +545,7 @@ internal sealed partial class ProxyProcess
         _shared = _host.Store.Connect(Epoch);
         foreach (PlainLink link in _plains)
             if (link.Client.IsDedicated) link.Own = _host.Store.Connect(Epoch);
-        _changed |= !_life.Joiner.IsJoining;
+        if (!_life.Joiner.IsJoining) MarkChanged();
         _front.Restart(_machine!.OpenVersion);
         PerformGate();
     }

@@ -225,7 +225,7 @@ internal sealed partial class ProxyProcess
         }
 
         if (work.IsOver) yield break;
-        WorldPoint open = new(work.Line, _machine!.OpenVersion);
+        WorldPoint open = new(work.Line, OpenForAll);
         DoMoves(w => w.Ownership.Withheld(move, attempt, open, _moveEffects));
     }
 
@@ -254,8 +254,7 @@ internal sealed partial class ProxyProcess
         }
 
         if (work.IsOver) yield break;
-        _changed = true;
-        WorldPoint open = new(work.Line, _machine!.OpenVersion);
+        WorldPoint open = CloseChanged(work.Line);
         DoMoves(w => w.Ownership.Discarded(move.Id, open));
     }
 

@@ -185,7 +185,7 @@ internal sealed partial class ProxyProcess : Process
             Cluster.Note($"{Name} reads marker {read.WorldLine}:{read.Closed} at {_streamed}");
         long offset = _streamed;
         if (command.Marker is { } m) Do((machine, e) => machine.MarkerRead(m, offset, 0, e));
-        else _changed = true;
+        else MarkChanged();
         _machine?.StreamRead(offset);
     }
 

@@ -1,6 +1,7 @@
 // The tests of the tests for moves of slots: with one rule switched off, some case among the first so many breaks the invariant that
 // the rule is for. In all of these cases slots move.
 using Slogger.Core.Ownership;
+using Slogger.Core.Shards;
 
 namespace Slogger.Simulation.Tests;
 
@@ -39,7 +40,12 @@ public class MoveMutantTests
     [InlineData((int)SimMutation.CopyPastTheLog, "I1|I2", 500)]
     [InlineData((int)SimMutation.WithheldUntold, "I1|I2|I6", 20000)]
     [InlineData((int)SimMutation.CopyNotNoted, "I1|I2", 20000)]
+    [InlineData((int)SimMutation.RestTaken, "I1|I2", 20000)]
     public void Move_RuleOfThoseWhoDriveIsOff_IsCaught(int mutation, string by, int seeds) =>
         MutantTests.AssertCaught(((SimMutation)mutation).ToString(), by, seeds,
             new() { Seed = 0, Moves = true, Mutation = (SimMutation)mutation });
+
+    [Fact]
+    public void Move_TheCopyIsPassedOverAfterARest_IsCaught() =>
+        MutantTests.AssertCaught("ChangePassed", "I1|I2", 20000, new() { Seed = 0, Moves = true, Shard = ShardMutation.ChangePassed });
 }
