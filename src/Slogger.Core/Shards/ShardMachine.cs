@@ -106,8 +106,8 @@ public sealed partial class ShardMachine
     /// <summary>The version of what is forwarded now; never decreases. Also the upper bound of a reply that arrives now.</summary>
     public VersionNumber OpenVersion => _open;
 
-    /// <summary>What was done until now, by anybody, is in this version or in an earlier one. While the caller rests (<see cref="MayRest"/>)
-    /// that is a later one than <see cref="OpenVersion"/>.</summary>
+    /// <summary>What was done until now, by anybody, is in this version or in an earlier one. While the caller rests
+    /// (<see cref="MayRest"/>) that is a later one than <see cref="OpenVersion"/>.</summary>
     public VersionNumber OpenBy(HybridTimestamp now) => VersionNumber.Max(_open, SlotAt(now));
 
     /// <summary>The lower bound of a blocked operation that is forwarded now: the version after the last marker that is

@@ -61,8 +61,8 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         }
     }
 
-    /// <summary>What anybody has done until now, and <see cref="MarkChanged"/> was told of, is in this version or in an earlier one; 0 before
-    /// there is one.</summary>
+    /// <summary>What anybody has done until now, and <see cref="MarkChanged"/> was told of, is in this version or in an earlier one; 0
+    /// before there is one.</summary>
     public VersionNumber OpenForAll
     {
         get
