@@ -43,8 +43,8 @@ internal interface IVersionSource
     /// <param name="inFlight">Whether something of it is in flight now, and perhaps not executed yet.</param>
     MarkerToSend? Tick(bool busy, bool inFlight);
 
-    /// <summary>The first tick after a rest, with nothing forwarded since: versions that had ended before something changed pass without it.
-    /// </summary>
+    /// <summary>The first tick after a rest, with nothing forwarded since. Versions that had ended before something changed pass without
+    /// it.</summary>
     MarkerToSend? Pass() => Tick(busy: false, inFlight: false);
 
     /// <summary>The marker was answered: with an integer, or with something else.</summary>
