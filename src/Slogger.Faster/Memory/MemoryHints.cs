@@ -2,7 +2,7 @@
 // Most of what an operation takes is waiting for memory: for the bucket of its key, for the record, and each time for the tables of pages.
 //
 // FASTER does not say where they are: its fields are read. These are hints only: a wrong place costs time, and nothing depends on it. If a
-// later FASTER has other fields there are no hints.
+// later FASTER has other fields there are no hints. What is given back to the kernel is certainly of an array that FASTER has just made.
 using System.Reflection;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
@@ -16,7 +16,7 @@ internal sealed unsafe partial class MemoryHints
 {
     // FASTER's layout of the index: buckets of a cache line with seven entries, each a tag of 14 bits above an address of 48.
     private const int BucketBytes = 64, EntriesPerBucket = 7, TagBits = 14, AddressBits = 48, LineBytes = 64;
-    private const int UseHugePages = 14, CollapseNow = 25;   // MADV_HUGEPAGE, MADV_COLLAPSE
+    private const int NotNeeded = 4, UseHugePages = 14, CollapseNow = 25;   // MADV_DONTNEED, MADV_HUGEPAGE, MADV_COLLAPSE
     private const BindingFlags Hidden = BindingFlags.Instance | BindingFlags.NonPublic | BindingFlags.Public;
     private readonly byte* _index;
     private readonly long _bucketMask;
@@ -25,13 +25,14 @@ internal sealed unsafe partial class MemoryHints
     private readonly int _pageBits;
     private readonly long _ahead;        // so many bytes behind each are for pages to come
 
-    private MemoryHints(byte* index, long bucketMask, long[] pages, int pageBits, int ahead)
+    private MemoryHints(byte* index, long bucketMask, long[] pages, byte[]?[] arrays, int pageBits, int ahead)
     {
         _index = index;
         (_bucketMask, _pages, _pageBits, _ahead) = (bucketMask, pages, pageBits, (long)ahead << pageBits);
         _advised = new long[pages.Length];
         // Nobody has touched it: it comes as huge pages.
-        Advise((nint)index, (bucketMask + 1) * BucketBytes, now: false);
+        Advise((nint)index, (bucketMask + 1) * BucketBytes, UseHugePages);
+        GiveBack(arrays);
     }
 
     /// <summary>Finds out where a store's memory is; null: FASTER has changed.</summary>
@@ -45,9 +46,10 @@ internal sealed unsafe partial class MemoryHints
         object? log = typeof(FasterKV<SpanByte, SpanByte>).GetField("hlog", Hidden)?.GetValue(kv);
         object? table = (typeof(FasterBase).GetField("state", Hidden)?.GetValue(kv) as Array)?.GetValue(0);
         if (log?.GetType().GetField("pointers", Hidden)?.GetValue(log) is not long[] pages || !int.IsPow2(pages.Length)) return null;
+        if (log.GetType().GetField("values", Hidden)?.GetValue(log) is not byte[]?[] arrays || arrays.Length != pages.Length) return null;
         if (table?.GetType().GetField("tableAligned", Hidden)?.GetValue(table) is not Pointer index) return null;
         if (table.GetType().GetField("size_mask", Hidden)?.GetValue(table) is not long mask) return null;
-        return new((byte*)Pointer.Unbox(index), mask, pages, pageBits, ahead);
+        return new((byte*)Pointer.Unbox(index), mask, pages, arrays, pageBits, ahead);
     }
 
     /// <summary>The bucket of a key will be needed.</summary>
@@ -88,22 +90,38 @@ internal sealed unsafe partial class MemoryHints
             long page = Volatile.Read(ref _pages[i]);
             if (page == 0 || page == _advised[i]) continue;
             _advised[i] = page;
-            Advise((nint)page, 1L << _pageBits, now: true);
+            Advise((nint)page, 1L << _pageBits, UseHugePages);
+            // Now, if the kernel can (since 6.1), else when it comes by.
+            Advise((nint)page, 1L << _pageBits, CollapseNow);
             // The runtime puts what FASTER asks for next a little further on. Made of huge pages from the first, it need not be copied into
             // them.
-            if (_ahead > 0) Advise((nint)page + (nint)(1L << _pageBits), _ahead, now: false);
+            if (_ahead > 0) Advise((nint)page + (nint)(1L << _pageBits), _ahead, UseHugePages);
         }
     }
 
-    // Huge pages now, if the kernel can (since 6.1), else when it comes by. What it refuses stays as it is.
-    private static void Advise(nint start, long bytes, bool now)
+    // The runtime has filled the first pages of the log with zeros, and a store may stay small. They come again, as huge pages, when they
+    // are written. FASTER has used at most the beginning of the first.
+    private void GiveBack(byte[]?[] arrays)
+    {
+        long bytes = 1L << _pageBits, used = Environment.SystemPageSize;
+        for (int i = 0; i < _pages.Length; i++)
+        {
+            if (arrays[i] is not { } array) continue;
+            // It is pinned.
+            long begin = (long)Unsafe.AsPointer(ref MemoryMarshal.GetArrayDataReference(array));
+            if (_pages[i] < begin || _pages[i] + bytes > begin + array.Length) continue;
+            _advised[i] = _pages[i];
+            Advise((nint)(_pages[i] + used), bytes - used, NotNeeded);
+            Advise((nint)_pages[i], bytes, UseHugePages);
+        }
+    }
+
+    // Whole pages of the kernel, and no others. What it refuses stays as it is.
+    private static void Advise(nint start, long bytes, int advice)
     {
         if (!OperatingSystem.IsLinux()) return;
-        nint pageMask = ~((nint)Environment.SystemPageSize - 1);
-        nint from = start & pageMask;
-        nuint length = (nuint)(((start + (nint)bytes) & pageMask) - from);
-        _ = MAdvise(from, length, UseHugePages);
-        if (now) _ = MAdvise(from, length, CollapseNow);
+        nint page = Environment.SystemPageSize, from = (start + page - 1) / page * page, to = (start + (nint)bytes) / page * page;
+        if (to > from) _ = MAdvise(from, (nuint)(to - from), advice);
     }
 
     [LibraryImport("libc", EntryPoint = "madvise")]

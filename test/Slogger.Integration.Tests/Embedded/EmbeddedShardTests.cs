@@ -48,6 +48,10 @@ public sealed class EmbeddedShardTests
         for (int round = 0; round < 2; round++)
         {
             await Task.Delay(1500);
+            // It has not the memory yet of the two pages that its log begins with: 64 MB.
+            long kilobytes = long.Parse(File.ReadLines($"/proc/{shard.Proxy.Id}/status")
+                .First(l => l.StartsWith("RssAnon:", StringComparison.Ordinal))[8..^2], CultureInfo.InvariantCulture);
+            Assert.InRange(kilobytes, 1, 48 << 10);
             Assert.Equal(0, await shard.Proxy.TerminateAsync());
             await shard.StartAsync();
         }
