@@ -139,7 +139,7 @@ public sealed class VersionGate
     private bool _isClosing;          // the shard has given a marker, which waits to be sent
     private bool _isHolding;
     private bool _isTurn;             // a version may be closed, or its marker sent
-    private bool _hasGivenUp, _isBusy, _hasHeld, _blockingSent, _heldBefore;
+    private bool _hasGivenUp, _isBusy, _hasHeld, _blockingSent, _heldBefore, _closesInFlight;
     private bool _owesLoss, _owesReplies, _owesRelease, _owesResume, _owesEnd;
     private long _nowUs, _closingSinceUs, _endUs;
 
@@ -279,6 +279,8 @@ public sealed class VersionGate
     /// <param name="open">The version that is open now.</param>
     public void Passed(VersionNumber open)
     {
+        // Versions have passed: the shard has found that nothing was changed. What was forwarded has been answered.
+        if (open > Open && !_closesInFlight) _isBusy = false;
         OpenVersion(open);
         Answered = open;
         AskForEnd();
@@ -349,6 +351,7 @@ public sealed class VersionGate
             return Next(view);
         }
 
+        _closesInFlight = isInFlight;
         return new(GateStepKind.Close, isBusy, isInFlight);
     }
 
