@@ -16,6 +16,7 @@ internal sealed unsafe partial class FrontEndLoop
     public void UseSlots(ClusterSlots view, StoreCommands commands)
     {
         Slots = Slots?.WithView(view) ?? ShardSlots.Of(view, commands, Cohort is not null);
+        Replies.OnSlotsChanged();
         OnSlotsChanged();
     }
 

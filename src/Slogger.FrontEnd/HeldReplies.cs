@@ -99,6 +99,12 @@ internal sealed class HeldReplies(FrontEndLoop loop)
         MakeAllHot(Open);
     }
 
+    /// <summary>What has come with slots was not forwarded here, and may not be durable.</summary>
+    public void OnSlotsChanged()
+    {
+        if (IsOn) { MakeAllHot(Open); }
+    }
+
     /// <summary>What replies rest on to ordinary requests that are forwarded on the shared upstream.</summary>
     /// <param name="p">The first of their bytes.</param>
     /// <param name="end">One past the last.</param>
