@@ -7,7 +7,8 @@
 // - Calls are serialised; effects are performed in the order in which they are handed out.
 // - A command is asked for once, when it is forwarded; the commands of a transaction once more at its EXEC. Withheld is called
 //   when all that was asked for and forwarded before the effect has been answered, with the version that is open then.
-// - BoundaryClosed is called when the marker was answered and read, or with the end of a run of empty versions.
+// - BoundaryClosed is called when the marker was answered and read, or with the end of a run of empty versions; of a replicated shard when
+//   a majority of its nodes has that.
 // - All table reads, answers and cuts may be late, doubled or lost. A process starts with nothing but the table.
 // - When the shard has been restored into a world-line the caller stops what it does for moves, then calls EnterWorldLine.
 using Slogger.Core.Identities;

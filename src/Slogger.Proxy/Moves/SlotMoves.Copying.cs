@@ -1,6 +1,7 @@
 // What the two sides of a copy need of their shard's moves.
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Metadata;
@@ -168,8 +169,9 @@ internal sealed partial class SlotMoves
     /// <summary>A copy is complete.</summary>
     public async Task CopiedAsync(MoveId move, MapRevision row, WorldLine line, CancellationToken stop)
     {
-        WorldPoint open = shard.CloseChanged();
         await LookAsync(stop).ConfigureAwait(false);
+        // It lands behind the old owner's last version.
+        WorldPoint open = shard.CloseChanged(behind: RowOf(move)?.Boundary ?? VersionNumber.Zero);
         Do(work => work.Ownership.Copied(move, row, open with { WorldLine = line }, _effects));
     }
 

@@ -9,6 +9,7 @@
 using System.Collections.Immutable;
 using System.Threading.Channels;
 using Slogger.Core.Ownership;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Metadata;
@@ -28,8 +29,10 @@ internal interface IMovingShard
     void MarkChanged();
 
     /// <summary>The same, and somebody waits until that is in a version.</summary>
-    /// <returns>The version that what was written until now is in, if it is in no earlier one. It is closed soon.</returns>
-    WorldPoint CloseChanged();
+    /// <param name="behind">The version is to be a later one than this.</param>
+    /// <returns>The version that what was written until now is in, if it is in no earlier one. It, or the one that is wanted, is closed
+    /// soon.</returns>
+    WorldPoint CloseChanged(VersionNumber behind = default);
 
     /// <summary>Completes when all that the store has executed until now has been read in its replication stream.</summary>
     Task StreamReadAsync(CancellationToken stop);

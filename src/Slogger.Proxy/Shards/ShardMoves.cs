@@ -1,5 +1,6 @@
 // Slots that move to and from a shard (Slogger.Proxy.Moves), who owns which, and published messages. Only for a shard among others: one
 // alone starts none of it.
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Cluster;
@@ -116,11 +117,11 @@ internal sealed class ShardMoves(VersionedShard shard, ILogger report) : IMoving
 
     void IMovingShard.MarkChanged() => shard.Versions.MarkChanged();
 
-    WorldPoint IMovingShard.CloseChanged()
+    WorldPoint IMovingShard.CloseChanged(VersionNumber behind)
     {
         shard.Versions.MarkChanged();
         WorldPoint open = ((IMovingShard)this).OpenPoint;
-        shard.AwaitCommitOf(open.Version);
+        shard.AwaitCommitOf(VersionNumber.Max(open.Version, behind.Next));
         return open;
     }
 

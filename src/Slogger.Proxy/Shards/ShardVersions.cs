@@ -30,6 +30,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     private volatile bool _isAttached, _isChangedElsewhere;
     private HybridTimestamp _changedAt;         // then
     private Marker _pendingMarker;
+    private WorldPoint _toldToMoves;
 
     /// <summary>Guards the machine.</summary>
     public Lock Lock { get; } = new();
@@ -197,6 +198,8 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     {
         lock (Lock)
         {
+            // At the end what was changed meanwhile counts, too.
+            if (Machine is not { Mode: ShardMode.Running }) { return Tick(busy: false, inFlight: false); }
             if (BeginTick() is not { } machine) { return null; }
             machine.Wake(Now(), _isChangedElsewhere ? _changedAt : null, Effects);
             return Perform() ? shard.ToSend(_pendingMarker) : null;
@@ -302,6 +305,10 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         Disturb();
     }
 
+    // Another node may take the lead without a world-line, and has only what a majority has. What is said of a move in the metadata stays
+    // said then: so for moves a version is closed when a majority has it.
+    private bool IsReplicated => shard.CohortShard is not null;
+
     // The loop rests while no version is wanted: see MayRest.
     private void Disturb() => shard.Access.Loop?.Boundary.Disturb();
 
@@ -345,7 +352,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
                 case ShardEffectKind.AppendBoundary or ShardEffectKind.AppendEmptyRun:
                     shard.Append(effect);
                     shard.Reset.OnBoundary(effect.Boundary.Version);
-                    shard.Moves.OnBoundary(effect.Boundary.Point);
+                    if (!IsReplicated) { shard.Moves.OnBoundary(effect.Boundary.Point); }
                     break;
                 case ShardEffectKind.RequestSync:
                     shard.RequestSync();
@@ -374,6 +381,11 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         if (Machine is { } machine)
         {
             Published.Keep(machine.Durable.Version);
+            if (IsReplicated && machine.Durable is var durable && durable != _toldToMoves)
+            {
+                _toldToMoves = durable;
+                shard.Moves.OnBoundary(durable);
+            }
             shard.Access.WakeReplies(shard.SettledVersion);
             if (!MayRest) { Disturb(); }
         }
