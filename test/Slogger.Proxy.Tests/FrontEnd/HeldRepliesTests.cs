@@ -1,7 +1,10 @@
 // Committed replies: nothing leaves that rests on a version which is not settled, and what rests on none does not wait. And the gate:
 // what was read from the store leaves with the shard's leave only.
+using System.Text;
+using Slogger.Core.Ownership;
 using Slogger.FrontEnd;
 using Slogger.Proxy.Tests.Harness;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
 
@@ -52,6 +55,29 @@ public sealed class HeldRepliesTests : IDisposable
         Assert.Equal("+PONG\r\n", reader.Call("PING"));
         Assert.Equal("*2\r\n$-1\r\n$-1\r\n", reader.Call("MGET", "cold", "colder"));
         AssertSilent(writer);
+    }
+
+    // A copy of another shard's key was not forwarded here, and is in no version yet that is settled.
+    [Fact]
+    public void Read_OfWhatHasComeWithSlots_Waits()
+    {
+        using RespConnection direct = _redis.Connect(), reader = _loop.Connect();
+        direct.Call("SET", "moved", "1");
+        Assert.Equal(One, reader.Call("GET", "moved"));
+        SlotMap map = SlotMap.Even(1);
+        var replies = new ClusterReplies("test", Partitioning.Hash, map, new(1), [new(new(0), "h", 1, true)], new(0));
+        var view = new ClusterSlots(Partitioning.Hash, new ServedSlots(new(0), map), replies);
+        StoreCommands commands = StoreCommands.Of(Encoding.Latin1.GetBytes(direct.Call("COMMAND")));
+        _loop.Loop.Post(() => _loop.Loop.UseSlots(view, commands));
+
+        reader.Send("GET", "moved");
+        _loop.AwaitHeld(One.Length);
+        long version = _loop.EndVersion();
+        _loop.Settle(version - 1);
+        AssertSilent(reader);
+        _loop.Settle(version);
+        Assert.Equal(One, reader.Read());
+        Assert.Equal(One, reader.Call("GET", "moved"));
     }
 
     // Strong reads by a majority: also of what nobody has written.
