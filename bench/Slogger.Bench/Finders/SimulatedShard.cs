@@ -140,6 +140,8 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     void ICoordinatorListener.OnAskedAgain() => _recorder.AskedAgain();
 
+    void ICoordinatorListener.OnLost() => _recorder.Wake();
+
     bool IPulseListener.HasStore => true;
 
     void IPulseListener.OnCut(ClusterCut cut) => Commit(cut.Of(_seat.Shard).Version);

@@ -289,8 +289,10 @@ public sealed class ClaimRecorder
         // The next part of a claim.
         if (_owesSteps) { return 1000; }
         if (!_options.HasPeers) { return -1; }
-        return view.IsLinked ? Math.Max(_options.IdleUs, _options.Pace.LookUs)
-            : UntilLookUs(nowUs, view.IsCommitAwaited ? 0 : _options.IdleUs);
+        if (!view.IsLinked) { return UntilLookUs(nowUs, view.IsCommitAwaited ? 0 : _options.IdleUs); }
+        // It is told, and is awake when the link is lost. While somebody waits the others are told again.
+        if (view.IsCommitAwaited) { return Math.Max(_options.IdleUs, _options.Pace.LookUs); }
+        return _owesSql ? Math.Clamp(_options.SaidUs - (nowUs - _recordedAtUs), _options.IdleUs, _options.SaidUs) : _options.SaidUs;
     }
 
     private long UntilLookUs(long nowUs, long leastUs) => _options.Pace.UntilLookUs(nowUs - _lookedAtUs, leastUs);

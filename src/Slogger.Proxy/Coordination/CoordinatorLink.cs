@@ -22,6 +22,9 @@ internal interface ICoordinatorListener
 
     /// <summary>The coordinator knows nothing of this shard but what SQL has.</summary>
     void OnAskedAgain();
+
+    /// <summary>The coordinator cannot be spoken with any more.</summary>
+    void OnLost();
 }
 
 internal sealed class CoordinatorLink(ClusterSeat seat, ILogger report, ICoordinatorListener listener) : IDisposable
@@ -126,6 +129,7 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogger report, ICoordin
         finally
         {
             _connection = null;
+            listener.OnLost();
             await connection.DisposeAsync().ConfigureAwait(false);
             await pump.ConfigureAwait(false);
         }

@@ -67,6 +67,8 @@ internal sealed class ShardCoordination : ICoordinatorListener, IPulseListener, 
 
     void ICoordinatorListener.OnAskedAgain() => _cuts.Recorder.AskedAgain();
 
+    void ICoordinatorListener.OnLost() => _cuts.Recorder.Wake();
+
     // ---- What the pulse sees (its task) ----
 
     // One that joins or leaves has it, and lets nobody in.

@@ -259,6 +259,7 @@ internal abstract partial class VersionedShard
         Access.ShutForGood();
         if (Access.Loop is { } loop) { await loop.SeenAsync().ConfigureAwait(false); }
         Versions.Stopping();
+        Cuts?.Recorder.Wake();
         // The open version ends now, not at its time: whoever ends this process by force has lost nothing.
         Access.EndVersion();
         // Where no front end has come, nobody has done anything.
