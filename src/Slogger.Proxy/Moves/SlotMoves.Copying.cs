@@ -105,6 +105,7 @@ internal sealed partial class SlotMoves
             if (_work is not { } work) { throw new MoveException($"shard {seat.Shard} has lost its store"); }
             if (shard.IsSetBack) { throw new MoveException($"shard {seat.Shard} is being set back (slogger reset)"); }
             work.Freezes[move] = renounced;
+            work.Renounced.Remove(move);
             if (!work.Ownership.Ready(move, line, _effects)) { throw new MoveException($"move {move.Number} cannot go on now"); }
             Perform(work);
         }
@@ -141,6 +142,8 @@ internal sealed partial class SlotMoves
             await shard.StreamReadAsync(stop).ConfigureAwait(false);
             FailPoint.Pass(FailPoint.MoveWithheld);
             WorldPoint open = shard.OpenPoint;
+            // What is handed out stays done, whoever leads here next.
+            await shard.AwaitMajorityAsync(open, stop).ConfigureAwait(false);
             Do(w => w.Ownership.Withheld(move.Id, attempt, open, _effects));
         }
         catch (Exception e) when (e is MoveException or RedisException)

@@ -37,6 +37,9 @@ internal interface IMovingShard
     /// <summary>Completes when all that the store has executed until now has been read in its replication stream.</summary>
     Task StreamReadAsync(CancellationToken stop);
 
+    /// <summary>Completes when any node that may lead this shard next has all that was done in a version.</summary>
+    Task AwaitMajorityAsync(WorldPoint version, CancellationToken stop);
+
     /// <summary>Where the store is.</summary>
     RedisEndpoint Endpoint { get; }
 
@@ -85,6 +88,7 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
         public List<Task> Tasks { get; } = [];
         public Dictionary<MoveId, (Task Task, CancellationTokenSource Stop)> Imports { get; } = [];
         public Dictionary<MoveId, TaskCompletionSource<MapRevision>> Freezes { get; } = [];
+        public HashSet<MoveId> Renounced { get; } = [];     // since the last freeze, by this process
     }
 
     // ---- Life ----
@@ -156,7 +160,11 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
                 work.Ownership.Read(watch.Table, _effects);
                 foreach ((MoveId move, TaskCompletionSource<MapRevision> freeze) in work.Freezes)
                 {
-                    if (Row(move) is { State: MoveState.Leaving } row) { freeze.TrySetResult(row.Changed); }
+                    // Of another process, which owns the shard since, the renunciation says nothing of what this one's store has.
+                    if (work.Renounced.Contains(move) && Row(move) is { State: MoveState.Leaving } row)
+                    {
+                        freeze.TrySetResult(row.Changed);
+                    }
                 }
                 Perform(work);
             }
@@ -263,6 +271,10 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
                     if (outcome == ChangeOutcome.Deposed)
                     {
                         report.Error($"shard {seat.Shard}: move {change.Move.Number}: another process owns this shard");
+                    }
+                    else if (change.Next == MoveState.Leaving)
+                    {
+                        lock (_gate) { work.Renounced.Add(change.Move); }
                     }
                     await watch.LookAsync(CancellationToken.None).ConfigureAwait(false);
                     break;

@@ -16,7 +16,7 @@ namespace Slogger.Proxy.Shards;
 internal sealed partial class LogShard : ICohortShard, ICohortPort
 {
     // Clients wait no longer for a hand-over: it is called off.
-    private static readonly TimeSpan HoldLimit = TimeSpan.FromSeconds(3);
+    private static readonly TimeSpan HoldLimit = TimeSpan.FromSeconds(3), MajorityPause = TimeSpan.FromMilliseconds(1);
     private volatile CohortLead? _lead;
     private volatile bool _isHandingOver;
 
@@ -97,6 +97,7 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
         _isHandingOver = true;
         long began = Stopwatch.GetTimestamp();
         if (await Access.AwaitForwardedAsync(HoldLimit, stop).ConfigureAwait(false) is not { } last) { return false; }
+        AwaitCommitOf(last.Version);
         while (Stopwatch.GetElapsedTime(began) < HoldLimit)
         {
             lock (Versions.Lock)
@@ -115,6 +116,14 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
         if (!_isHandingOver) { return; }
         _isHandingOver = false;
         Access.OnHoldEnded();
+    }
+
+    // With nothing in the log there is nothing that another one could lack.
+    internal override async Task AwaitMajorityAsync(WorldPoint end, CancellationToken stop)
+    {
+        if (_lead is not { } lead || _log.IsEmpty) { return; }
+        lead.Synced();
+        while (lead.Commit is not { } commit || commit.Point < end) { await Task.Delay(MajorityPause, stop).ConfigureAwait(false); }
     }
 
     private void OnCommittedByMajority(WorldPoint point)

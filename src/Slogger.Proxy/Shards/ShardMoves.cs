@@ -127,6 +127,13 @@ internal sealed class ShardMoves(VersionedShard shard, ILogger report) : IMoving
 
     Task IMovingShard.StreamReadAsync(CancellationToken stop) => shard.StreamReadAsync(stop);
 
+    Task IMovingShard.AwaitMajorityAsync(WorldPoint version, CancellationToken stop)
+    {
+        if (shard.CohortShard is null) { return Task.CompletedTask; }
+        shard.AwaitCommitOf(version.Version);
+        return shard.AwaitMajorityAsync(version, stop);
+    }
+
     // Moves to and from a store that cannot be copied are not planned.
     RedisEndpoint IMovingShard.Endpoint =>
         shard.Endpoint ?? throw new InvalidOperationException($"keys of {shard.StoreName} do not move");

@@ -365,6 +365,8 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
                 _stages.Passed("others");
                 break;
             case LifecycleStepKind.StartWorkers:
+                // They claim the log's end.
+                await _hasBegun.WaitAsync(stop).ConfigureAwait(false);
                 shard.StartOnce();
                 break;
             case LifecycleStepKind.WarnOfPeers:
@@ -442,6 +444,8 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
     private async Task<VersionNumber?> BeginWorldLineAsync(Boundary at, bool isAdoption, WorldPoint cut, CancellationToken stop)
     {
         WorldPoint point = at.Point;
+        // The metadata keeps for ever where a world-line has begun.
+        await shard.AwaitMajorityAsync(point, stop).ConfigureAwait(false);
         DurableClaim claim = new(point, 1, point.Version);
         if (!isAdoption) { claim = shard.Versions.ClaimOf(point) ?? claim; }
         PrecedenceRow? row = isAdoption ? null : shard.Cuts!.RowForBranch(claim, cut.Version);

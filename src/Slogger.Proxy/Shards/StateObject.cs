@@ -65,6 +65,10 @@ internal abstract class StateObject
     /// <summary>Completes when all that the store has executed until now has been read in its replication stream.</summary>
     internal virtual Task StreamReadAsync(CancellationToken stop) => Task.CompletedTask;
 
+    /// <summary>Completes when any node that may lead next has the log up to the end of a version. At once, if there are no others. Who
+    /// leads no more ends before that.</summary>
+    internal virtual Task AwaitMajorityAsync(WorldPoint end, CancellationToken stop) => Task.CompletedTask;
+
     /// <summary>Publishes at this shard's store what another proxy sends, until it hangs up.</summary>
     internal virtual Task DeliverAsync(PeerChannel peer, CancellationToken stop) =>
         PeerMessages.DeliverAsync(peer, () => Endpoint, stop);

@@ -132,6 +132,40 @@ public sealed class TakeoverTests(ITestOutputHelper output)
         Assert.True(await HasAsync(nodes, await nodes.LeaderAsync(), "x", "new"));
     }
 
+    // Its log has more than a majority has: a world-line that began at its end would begin where the next leader's log has nothing.
+    [Fact]
+    public async Task Leader_LosesItsStoreWhileNobodyFollows_BeginsNoWorldLine()
+    {
+        using var workspace = new Workspace();
+        await using var nodes = new CohortNodes(workspace) { Lease = "2s" };
+        await nodes.StartAsync();
+        int first = await nodes.LeaderAsync();
+        int[] others = [.. Enumerable.Range(0, CohortNodes.Count).Where(n => n != first)];
+        foreach (int other in others) { await nodes.FollowsAsync(other); }
+        await nodes.FillAsync(first, "k", Keys);
+        long line = await nodes.NumberAsync(first, "worldline");
+
+        foreach (int other in others) { ChildProcess.Suspend(nodes.ProcessId(other)); }
+        using (RespClient writer = await nodes.ConnectAsync(first))
+        {
+            for (int i = 0; i < 100; i++) { await writer.SendAsync("SET", "unanswered", $"{i}"); }
+            // For it they are out of reach by now, and it has not stepped down yet.
+            await Task.Delay(2500);
+            Assert.True(await nodes.KillRedisAsync(first));
+            await Task.Delay(2000);
+        }
+        await nodes.KillAsync(first);
+        foreach (int other in others) { ChildProcess.Resume(nodes.ProcessId(other)); }
+
+        int next = await nodes.LeaderAsync(but: first);
+        await nodes.SetAsync("x", "of-the-next");
+        Assert.Equal(line, await nodes.NumberAsync(next, "worldline"));
+        Assert.Empty(await nodes.MissingAsync(next, "k", Keys));
+        await nodes.StartAsync(first);
+        await nodes.FollowsAsync(first);
+        await nodes.EventuallyAsync("it has what the others did", async () => await HasAsync(nodes, first, "x", "of-the-next"));
+    }
+
     [Fact]
     public async Task Node_ComesBackWithoutItsData_LearnsAndCountsAgain()
     {
