@@ -97,7 +97,6 @@ internal sealed partial class LogShard : ICohortShard, ICohortPort
         _isHandingOver = true;
         long began = Stopwatch.GetTimestamp();
         if (await Access.AwaitForwardedAsync(HoldLimit, stop).ConfigureAwait(false) is not { } last) { return false; }
-        AwaitCommitOf(last.Version);
         while (Stopwatch.GetElapsedTime(began) < HoldLimit)
         {
             lock (Versions.Lock)

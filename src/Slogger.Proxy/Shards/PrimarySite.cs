@@ -164,7 +164,6 @@ internal sealed class PrimarySite(VersionedShard shard, ILogger report) : IPrima
         long began = Stopwatch.GetTimestamp();
         if (await shard.Access.AwaitForwardedAsync(HeldLimit, stop).ConfigureAwait(false) is not { } open) { return null; }
         lock (shard.Versions.Lock) { _hold.Quiet(hold, open); }
-        shard.AwaitCommitOf(open.Version);
         while (HoldsAll && shard.IsOpen && Stopwatch.GetElapsedTime(began) < HeldLimit)
         {
             lock (shard.Versions.Lock)

@@ -15,6 +15,7 @@ namespace Slogger.Proxy.Shards;
 internal sealed class ShardMoves(VersionedShard shard, ILogger report) : IMovingShard
 {
     private readonly List<(int Offset, int Length)> _publishedArguments = [];   // the thread that reads the store's stream
+    private WorldPoint _durable;
     private SlotMoves? _moves;          // set under the machine's lock: its effects are told
     private PeerMessages? _messages;
 
@@ -62,7 +63,22 @@ internal sealed class ShardMoves(VersionedShard shard, ILogger report) : IMoving
     // ---- What happens ----
 
     /// <summary>A version has ended. Under the machine's lock.</summary>
-    public void OnBoundary(WorldPoint point) => _moves?.OnBoundary(point);
+    public void OnBoundary(WorldPoint point)
+    {
+        if (!IsReplicated) { _moves?.OnBoundary(point); }
+    }
+
+    /// <summary>How far versions are durable. Under the machine's lock; as often as it likes.</summary>
+    public void OnDurable(WorldPoint point)
+    {
+        if (!IsReplicated || point == _durable) { return; }
+        _durable = point;
+        _moves?.OnBoundary(point);
+    }
+
+    // Another node may take the lead without a world-line, and has only what a majority has. What is said of a move in the metadata stays
+    // said then: so for moves a version has ended when a majority has it.
+    private bool IsReplicated => shard.CohortShard is not null;
 
     /// <summary>A cut was recorded. Under the machine's lock.</summary>
     public void OnCut(WorldPoint point) => _moves?.OnCut(point);
@@ -129,7 +145,7 @@ internal sealed class ShardMoves(VersionedShard shard, ILogger report) : IMoving
 
     Task IMovingShard.AwaitMajorityAsync(WorldPoint version, CancellationToken stop)
     {
-        if (shard.CohortShard is null) { return Task.CompletedTask; }
+        if (!IsReplicated) { return Task.CompletedTask; }
         shard.AwaitCommitOf(version.Version);
         return shard.AwaitMajorityAsync(version, stop);
     }

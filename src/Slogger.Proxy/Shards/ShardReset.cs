@@ -106,7 +106,6 @@ internal sealed class ShardReset(VersionedShard shard, IResetStore store, ILogge
         if (await shard.Access.AwaitForwardedAsync(StepMax, _ending.Token, endsBlocked: true).ConfigureAwait(false) is { } open)
         {
             lock (shard.Versions.Lock) { shard.Reset.Quiet(open); }
-            shard.AwaitCommitOf(open.Version);
             while (!IsCovered() && Environment.TickCount64 - began < StepMax.TotalMilliseconds)
             {
                 await Task.Delay(Pause, _ending.Token).ConfigureAwait(false);

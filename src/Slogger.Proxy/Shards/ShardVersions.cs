@@ -27,10 +27,9 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
 
     private readonly ShardClock _clock = new(dataDirectory, time);
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
-    private volatile bool _isAttached, _isChangedElsewhere;
-    private HybridTimestamp _changedAt;         // then
+    private readonly ChangesElsewhere _changedElsewhere = new(shard);
+    private volatile bool _isAttached;
     private Marker _pendingMarker;
-    private WorldPoint _toldToMoves;
 
     /// <summary>Guards the machine.</summary>
     public Lock Lock { get; } = new();
@@ -162,7 +161,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         {
             lock (Lock)
             {
-                return Machine is { MayRest: true } machine && shard.MayRest && !_isChangedElsewhere && !shard.Reset.IsHeld
+                return Machine is { MayRest: true } machine && shard.MayRest && !_changedElsewhere.Any && !shard.Reset.IsHeld
                     && !Awaited.IsAwaited(machine) && !Awaited.AreRepliesAwaited;
             }
         }
@@ -185,8 +184,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         lock (Lock)
         {
             if (BeginTick() is not { } machine) { return null; }
-            bool hasChanged = _isChangedElsewhere || (busy && (inFlight || shard.MayHaveChanged));
-            _isChangedElsewhere = false;
+            bool hasChanged = _changedElsewhere.Take() || (busy && (inFlight || shard.MayHaveChanged));
             if (busy) { machine.Forwarded(); }
             shard.Tick(machine, hasChanged);
             return Perform() ? shard.ToSend(_pendingMarker) : null;
@@ -201,7 +199,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             // At the end what was changed meanwhile counts, too.
             if (Machine is not { Mode: ShardMode.Running }) { return Tick(busy: false, inFlight: false); }
             if (BeginTick() is not { } machine) { return null; }
-            machine.Wake(Now(), _isChangedElsewhere ? _changedAt : null, Effects);
+            machine.Wake(Now(), _changedElsewhere.FirstAt, Effects);
             return Perform() ? shard.ToSend(_pendingMarker) : null;
         }
     }
@@ -292,22 +290,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     // ---- What the store says ----
 
     /// <summary>The store was written to by others than the front end: the version is not empty.</summary>
-    public void MarkChanged()
-    {
-        // The tick that learns of an earlier change is still to come, and ends a version with this one, too. The loop is awake for it.
-        if (_isChangedElsewhere) { return; }
-        lock (Lock)
-        {
-            if (_isChangedElsewhere) { return; }
-            _changedAt = Now();
-            _isChangedElsewhere = true;
-        }
-        Disturb();
-    }
-
-    // Another node may take the lead without a world-line, and has only what a majority has. What is said of a move in the metadata stays
-    // said then: so for moves a version is closed when a majority has it.
-    private bool IsReplicated => shard.CohortShard is not null;
+    public void MarkChanged() => _changedElsewhere.Mark();
 
     // The loop rests while no version is wanted: see MayRest.
     private void Disturb() => shard.Access.Loop?.Boundary.Disturb();
@@ -352,7 +335,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
                 case ShardEffectKind.AppendBoundary or ShardEffectKind.AppendEmptyRun:
                     shard.Append(effect);
                     shard.Reset.OnBoundary(effect.Boundary.Version);
-                    if (!IsReplicated) { shard.Moves.OnBoundary(effect.Boundary.Point); }
+                    shard.Moves.OnBoundary(effect.Boundary.Point);
                     break;
                 case ShardEffectKind.RequestSync:
                     shard.RequestSync();
@@ -381,11 +364,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         if (Machine is { } machine)
         {
             Published.Keep(machine.Durable.Version);
-            if (IsReplicated && machine.Durable is var durable && durable != _toldToMoves)
-            {
-                _toldToMoves = durable;
-                shard.Moves.OnBoundary(durable);
-            }
+            shard.Moves.OnDurable(machine.Durable);
             shard.Access.WakeReplies(shard.SettledVersion);
             if (!MayRest) { Disturb(); }
         }

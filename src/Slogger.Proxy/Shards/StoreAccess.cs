@@ -91,7 +91,8 @@ internal sealed class StoreAccess(VersionedShard shard)
     /// <param name="limit">How long it waits.</param>
     /// <param name="stop">Gives up.</param>
     /// <param name="endsBlocked">Whether all that blocks is ended, since others than clients will write.</param>
-    /// <returns>The version that is open then: it holds the last of it. Null: it took too long, or there is no front end.</returns>
+    /// <returns>The version that is open then: it holds the last of it, and is committed soon. Null: it took too long, or there is no front
+    /// end.</returns>
     public async Task<WorldPoint?> AwaitForwardedAsync(TimeSpan limit, CancellationToken stop, bool endsBlocked = false)
     {
         if (Loop is not { } loop) { return null; }
@@ -110,11 +111,14 @@ internal sealed class StoreAccess(VersionedShard shard)
         {
             withholding.IsGivenUp = true;
         }
+        WorldPoint last;
         lock (shard.Versions.Lock)
         {
             ShardMachine machine = shard.Versions.Machine!;
-            return new(machine.WorldLine, machine.OpenVersion);
+            last = new(machine.WorldLine, machine.OpenVersion);
         }
+        shard.AwaitCommitOf(last.Version);
+        return last;
     }
 
     // ---- While the store follows ----
