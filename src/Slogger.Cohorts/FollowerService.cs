@@ -25,8 +25,7 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
     private async Task ServeAsync(ServerCall<ShipFrame, V1.ShipReply> call)
     {
         await call.SendHeadersAsync().ConfigureAwait(false);
-        var link = new ReplyLink();
-        Task replying = link.WriteAsync(call);
+        var link = new ReplyLink(call);
         NodeName? leader = null;
         Cohort? members = null;
         try
@@ -58,8 +57,7 @@ internal sealed class FollowerService(CohortNode node, NodeThread thread, ShipTe
         }
         finally
         {
-            link.Close();
-            await replying.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            await link.CloseAsync().ConfigureAwait(false);
         }
     }
 

@@ -245,6 +245,9 @@ public sealed partial class VersionLog : IDisposable
         }
     }
 
+    /// <summary>Whether all that was appended is durable.</summary>
+    public bool IsSynced => _view.Durable.Position >= AppendedPosition;
+
     /// <summary>Space the segment files take, in bytes, without the one being prepared.</summary>
     public long SizeBytes => _view.Segments.Sum(s => s.FileBytes);
 

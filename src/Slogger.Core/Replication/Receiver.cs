@@ -52,6 +52,7 @@ public sealed class Receiver : ICopyReceiver
     private long _echoNextUs;
     private bool _isSyncing;
     private bool _isCounted;
+    private (int Pieces, long Bytes) _unanswered;
     private long _reportedUs = long.MinValue / 2;
 
     /// <summary>Begins with what the log and SQL hold.</summary>
@@ -335,9 +336,15 @@ public sealed class Receiver : ICopyReceiver
         TakeIn(effects);
         if (Is(ShipMutation.HeldByReceipt)) Hold(piece.Cut, effects);
         SyncIfDue(effects);
-        // What a sync will say is not said before: for room nobody waits who has sent no bytes.
-        if (!isMissed && !piece.IsBranch && piece.From.Offset == piece.To.Offset && _isSyncing) return;
+        if (!isMissed && !piece.IsBranch && MayWait(piece)) return;
         effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
+    }
+
+    // What a sync will say is not said before: nobody waits for it, but for room after many bytes.
+    private bool MayWait(ShipRequest.Piece piece)
+    {
+        if (piece.From.Offset != piece.To.Offset) _unanswered = (_unanswered.Pieces + 1, _unanswered.Bytes + piece.DataBytes);
+        return _isSyncing && _unanswered.Pieces < _start.UnansweredPiecesMax && _unanswered.Bytes < _start.UnansweredBytesMax;
     }
 
     // Of a window what follows is the rest of it, from its beginning on.
@@ -427,12 +434,15 @@ public sealed class Receiver : ICopyReceiver
         effects.Add(new ReceiverEffect.Apply(to));
     }
 
-    private ReceiverEffect.Reply Say(ShipReplyKind kind) =>
-        new(new(kind, Stream, Generation, _received, _durable, _held, _watermark,
+    private ReceiverEffect.Reply Say(ShipReplyKind kind)
+    {
+        _unanswered = default;
+        return new(new(kind, Stream, Generation, _received, _durable, _held, _watermark,
             kind is ShipReplyKind.Ack or ShipReplyKind.Nack ? _echoUs : 0, _newest)
         {
             Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null, TakesWindows = TakesWindows, Window = _staged.Partial,
         });
+    }
 
     private bool Is(ShipMutation mutation) => _mutation == mutation;
 }

@@ -66,5 +66,12 @@ public sealed record ReceiverStart
     public long StagedBytesMax { get; init; } = 16L << 20;
 
     /// <summary>How often the watermark service is told again, in microseconds: what it is told first may get lost.</summary>
-    public long ReportUs { get; init; } = 20_000;
+    public long ReportUs { get; init; } = 100_000;
+
+    /// <summary>While a sync is under way, an answer goes after so many pieces of the log: the primary may wait for room. Fewer are
+    /// answered with the sync.</summary>
+    public int UnansweredPiecesMax { get; init; } = 4;
+
+    /// <summary>And after so many bytes of them.</summary>
+    public long UnansweredBytesMax { get; init; } = 64 * 1024;
 }

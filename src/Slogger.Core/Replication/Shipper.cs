@@ -139,6 +139,12 @@ public sealed class Shipper
     /// <summary>Whether the receiver is so far behind that windows are sent, as far as it takes them.</summary>
     public bool SendsWindows => State == ShipperState.Shipping && _windows.AreSent;
 
+    /// <summary>Whether nothing can be sent before the receiver has said that it has more.</summary>
+    public bool IsFull => _pieces.Count >= _options.PiecesMax || _pieces.Bytes >= _options.WindowBytes;
+
+    /// <summary>Whether something is to be sent when more is durable here. Else what is durable goes with the next cut.</summary>
+    public bool AwaitsSync => _owesDurable || _options.DurableUs != long.MaxValue;
+
     /// <summary>A window is wanted that begins where this ends, and ends at or below the version; null: none is.</summary>
     public (LogIndex From, VersionNumber Below)? WindowWanted =>
         State == ShipperState.Shipping ? _windows.WantedAt(_sent, _end) : null;
@@ -378,10 +384,10 @@ public sealed class Shipper
         if (received > _sent) GoBack(received, nowUs);
     }
 
-    /// <summary>All beyond is sent again. What the receiver has already it passes over.</summary>
+    /// <summary>All beyond is sent again, and the cut with it. What the receiver has already it passes over.</summary>
     private void GoBack(LogIndex to, long nowUs)
     {
-        (_sent, _received, _backTo) = (to, to, to);
+        (_sent, _received, _backTo, _cutSent) = (to, to, to, default);
         (_progressUs, _backUs) = (nowUs, nowUs);
         _windows.GoBack(to);
         _pieces.GoBack(to);
@@ -390,7 +396,7 @@ public sealed class Shipper
     private void Ship(long nowUs, IShippedLog log, List<ShipperEffect> effects)
     {
         bool isSaid = false;
-        while (_pieces.Count < _options.PiecesMax && _pieces.Bytes < _options.WindowBytes)
+        while (!IsFull)
         {
             LogIndex from = _sent;
             if (WindowWanted is not null) break;
@@ -401,7 +407,7 @@ public sealed class Shipper
                 return;
             }
 
-            if (to == from || MayWait(from, to, nowUs)) break;
+            if (to == from || (window is null && MayWait(from, to, nowUs))) break;
             if (_pieces.Count == 0) _progressUs = nowUs;
             Send(from, to, nowUs, effects, window);
             (isSaid, _sent) = (true, to);
@@ -414,9 +420,10 @@ public sealed class Shipper
         if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
     }
 
-    // Ends of versions behind nothing new are of no use before there is a cut; they go with that.
+    // Ends of versions behind nothing new, and few bytes, are of no use before there is a cut; they go with that.
     private bool MayWait(in LogIndex from, in LogIndex to, long nowUs) =>
-        to.Offset == from.Offset && to.Line == from.Line && Cut <= _cutSent && nowUs - _sentUs < _options.HeartbeatUs;
+        (to.Offset == from.Offset || to.Offset - from.Offset < _options.FewBytes) && to.Line == from.Line && Cut <= _cutSent
+            && nowUs - _sentUs < _options.HeartbeatUs;
 
     private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;
 
@@ -426,7 +433,7 @@ public sealed class Shipper
     {
         (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
         _windows.CutNamed();
-        ShipRequest.Piece piece = new(_stream, _self, from, to, Durable, _cutSent, nowUs)
+        ShipRequest.Piece piece = new(_stream, _self, from, to, Durable, _cutSent, _options.WantsEcho ? nowUs : 0)
         {
             Admits = Admits, HeardUs = HeardUs, Window = window,
         };

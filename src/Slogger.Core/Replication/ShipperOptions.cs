@@ -26,13 +26,21 @@ public sealed record ShipperOptions
     /// <summary>Without an answer for so long, what was sent counts as lost. Microseconds. Default 300 ms: several round trips.</summary>
     public long ResendUs { get; init; } = 300_000;
 
-    /// <summary>After so long without a message an empty one goes, so that the recorded cut is known at the backup, and lease and
-    /// connection live. Microseconds. Default 50 ms. A cut that moves goes at once.</summary>
+    /// <summary>After so long without a message one goes, empty or with what has waited for a cut: so lease and connection live.
+    /// Microseconds. Default 50 ms. A cut that moves goes at once.</summary>
     public long HeartbeatUs { get; init; } = 50_000;
 
     /// <summary>After so long without a message an empty one goes if more is durable: to a follower of a cohort, whose store goes that far.
     /// Microseconds. Default: with a cut or a heartbeat only.</summary>
     public long DurableUs { get; init; } = long.MaxValue;
+
+    /// <summary>Fewer bytes go with the next cut or heartbeat: before that the receiver has no use for them. Default 4 KB: less than any
+    /// link notices. 0 for a follower of a cohort, to whom each version goes at once.</summary>
+    public int FewBytes { get; init; } = 4096;
+
+    /// <summary>Whether the receiver says what it has heard of this clock (<see cref="ShipReply.EchoUs"/>): a lease is renewed by it.
+    /// Without one, it need not answer each message.</summary>
+    public bool WantsEcho { get; init; } = true;
 
     /// <summary>From so many bytes on that are durable here, and have not been received, windows are sent in place of the log
     /// (<see cref="LogWindows"/>), until an eighth of it is left. Default 256 MB. To a receiver that

@@ -80,6 +80,9 @@ public sealed record SiteOptions
         BudgetBytes = BackupBudgetBytes,
         WindowsAboveBytes = ReduceShipAboveBytes,
         AtBudget = OnBackupLag,
+        // A lease is renewed by them.
+        HeartbeatUs = Lease is null ? 250_000 : 50_000,
+        WantsEcho = Lease is not null,
     };
 }
 

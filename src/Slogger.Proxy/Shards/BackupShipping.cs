@@ -170,7 +170,19 @@ internal sealed class BackupShipping
         foreach (BackupTarget target in _targets) { await target.EndAsync().ConfigureAwait(false); }
     }
 
-    /// <summary>There is more in the log, or more of it is durable. Never waits.</summary>
+    /// <summary>There are more bytes in the log, up to an offset. Never waits.</summary>
+    public void Appended(long end)
+    {
+        foreach (BackupTarget target in _targets) { target.Appended(end); }
+    }
+
+    /// <summary>More of the log is durable. Never waits.</summary>
+    public void Synced()
+    {
+        foreach (BackupTarget target in _targets) { target.Synced(); }
+    }
+
+    /// <summary>The log is to be looked at. Never waits.</summary>
     public void Wake()
     {
         foreach (BackupTarget target in _targets) { target.Wake(); }

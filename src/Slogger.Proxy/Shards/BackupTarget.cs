@@ -64,6 +64,12 @@ internal sealed class BackupTarget(ServeOptions options, int number, IShipConnec
     /// <summary>See <see cref="ShardShipper.Wake"/>.</summary>
     public void Wake() => _shipper?.Wake();
 
+    /// <summary>See <see cref="ShardShipper.Appended"/>.</summary>
+    public void Appended(long end) => _shipper?.Appended(end);
+
+    /// <summary>See <see cref="ShardShipper.Synced"/>.</summary>
+    public void Synced() => _shipper?.Synced();
+
     /// <summary>See <see cref="ShardShipper.Attach"/>.</summary>
     public bool Attach()
     {

@@ -252,7 +252,8 @@ internal sealed class CohortLead : ICohortLead
     private sealed class Target(ServeOptions options, NodeName node, IShipConnector connector, VersionLog log, BackupSeeding seeding,
         CohortLead lead, IShippingShard shard, ILogger report) : IShipperListener
     {
-        private static readonly ShipperOptions Bounds = new() { HeartbeatUs = 20_000, DurableUs = 2_000, AtBudget = BudgetChoice.Detach };
+        private static readonly ShipperOptions Bounds =
+            new() { HeartbeatUs = 20_000, DurableUs = 2_000, FewBytes = 0, AtBudget = BudgetChoice.Detach };
         private volatile ShardShipper? _shipper;
         private long _repliedUs = -1;
         private long _heardUs;                      // by the follower's clock

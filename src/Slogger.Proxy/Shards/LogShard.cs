@@ -242,7 +242,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             OnLogFailure(e);
             return;
         }
-        _shipping?.Wake();
+        _shipping?.Appended(startOffset + bytes.Length);
         _keys.OnBytes(bytes, startOffset, _link!.CommandEnd, _link.Database);
         Moves.OnBytes(bytes, endsCommand: startOffset + bytes.Length <= _link.CommandEnd);
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
@@ -316,7 +316,6 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
                 if (effect.Kind == ShardEffectKind.AppendBoundary) { _log.AppendBoundary(effect.Boundary); }
                 else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
             }
-            _shipping?.Wake();
             // Empty versions have time.
             if (effect.Kind == ShardEffectKind.AppendBoundary) { _lead?.Wake(); }
         }
@@ -353,10 +352,10 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     // The syncing thread.
     private void OnSynced(Boundary? durable)
     {
-        _shipping?.Wake();
         // In a cohort a majority counts, not this node alone.
         if (_lead is { } lead) { lead.Synced(); }
         else if (durable is { } last) { Versions.OnDurable(last.Point); }
+        _shipping?.Synced();
     }
 
     internal override async Task GiveUpStartAsync()

@@ -1,9 +1,8 @@
-// Receives one stream at the backup: performs what Core's Receiver decides, on the log of the stream. One task has the machine and the log;
-// links, SQL and the syncing thread give it what they have (Post), and it never waits for any of them: only for the disk, where a
+// Receives one stream at the backup: performs what Core's Receiver decides, on the log of the stream. Links, SQL and the syncing thread
+// bring what they have to a strand, which has the machine and the log. It never waits for any of them: only for the disk, where a
 // world-line begins.
 using System.Buffers;
 using System.Diagnostics;
-using System.Threading.Channels;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sessions;
@@ -19,8 +18,8 @@ using Slogger.Replication.Seeding;
 
 namespace Slogger.Replication.Receiving;
 
-/// <summary>Who performs what a stream's receiver asks of the backup. Called on the receiver's task, but for <see cref="OnFailed"/>: what
-/// takes time is done elsewhere.</summary>
+/// <summary>Who performs what a stream's receiver asks of the backup. One call at a time, but for <see cref="OnFailed"/>, on the thread of
+/// whoever has brought something: what takes time is done elsewhere.</summary>
 internal interface IStreamOwner
 {
     /// <summary>Tell the watermark service.</summary>
@@ -55,8 +54,6 @@ internal interface IReplyLink
 /// <summary>The receiver of one stream.</summary>
 internal sealed class StreamReceiver : IAsyncDisposable
 {
-    private const int InputsMax = 4096;
-    private const int PeriodMs = 10;
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(200);
 
     private readonly StreamDisk _disk;
@@ -68,13 +65,14 @@ internal sealed class StreamReceiver : IAsyncDisposable
     private readonly ReceiverStart _start;
     private Receiver _machine;
     private readonly CopyIntake _copy;
-    private readonly Channel<Action> _inputs = Channel.CreateBounded<Action>(new BoundedChannelOptions(InputsMax) { SingleReader = true });
+    private readonly Strand _strand;
+    private readonly Timer _ticking;
     private readonly Queue<Kept> _kept = new();
     private readonly List<ReceiverEffect> _effects = [];
     private readonly CancellationTokenSource _stopping = new();
     private readonly CancellationToken _stop;
-    private readonly Task _running;
     private IReplyLink? _link;
+    private ShipReply? _owed;       // an answer that says all that is known: one is enough for all that has come
     private ShipMessage _message;
     private volatile bool _hasFailed;
     private volatile string? _refusal;
@@ -102,12 +100,15 @@ internal sealed class StreamReceiver : IAsyncDisposable
         (_disk, _log, _start, _metadata, _cluster, _owner, _report) = (disk, disk.Log, start, metadata, cluster, owner, report);
         _stop = _stopping.Token;
         _machine = new(start);
+        _strand = new(Take, Answer);
         _copy = new(disk, () => _machine, $"stream {start.Stream}", report, input => PostAsync(() => input(_effects)));
         if (IsSeeded) { _disk.Guard?.Restart(_log); }
         else { _disk.Rewind(); }
         _machine.Begin(_effects);
         _copy.Show();
-        _running = Task.Run(RunAsync);
+        // Time is an input, too, and the first one begins what is due now.
+        _ticking = new(static o => ((StreamReceiver)o!)._strand.Post(static () => { }), this, TimeSpan.Zero,
+            TimeSpan.FromMicroseconds(start.ReportUs));
     }
 
     /// <summary>Whether there is a log to go on with; else the stream is being seeded.</summary>
@@ -145,7 +146,8 @@ internal sealed class StreamReceiver : IAsyncDisposable
             bool isTaken = false;
             try
             {
-                if (_stop.IsCancellationRequested || _hasFailed || _refusal is not null) { return; }
+                if (IsOver || _refusal is not null) { return; }
+                if (link != _link) { Answer(); }
                 (_link, _message) = (link, message);
                 Interlocked.Add(ref _bytesReceived, message.Bytes.Length);
                 _machine.Received(message.Request, _effects);
@@ -185,7 +187,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
         var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         await PostAsync(() =>
         {
-            if (_stop.IsCancellationRequested || _hasFailed)
+            if (IsOver)
             {
                 done.SetCanceled(CancellationToken.None);
                 return;
@@ -207,66 +209,61 @@ internal sealed class StreamReceiver : IAsyncDisposable
     public async ValueTask DisposeAsync()
     {
         await _stopping.CancelAsync().ConfigureAwait(false);
-        await _running.ConfigureAwait(false);
+        await _ticking.DisposeAsync().ConfigureAwait(false);
+        await _strand.DrainAsync().ConfigureAwait(false);
         await _syncing.ConfigureAwait(false);
         await _syncingBefore.ConfigureAwait(false);
         await _noting.ConfigureAwait(false);
         await _counting.ConfigureAwait(false);
         await _copy.EndAsync().ConfigureAwait(false);
+        Forget();
         _stopping.Dispose();
     }
 
-    private async ValueTask PostAsync(Action input)
+    private bool IsOver => _stop.IsCancellationRequested || _hasFailed;
+
+    private ValueTask PostAsync(Action input)
     {
-        try
-        {
-            await _inputs.Writer.WriteAsync(input, _stop).ConfigureAwait(false);
-        }
-        catch (Exception e) when (e is OperationCanceledException or ChannelClosedException)
-        {
-            throw new OperationCanceledException("The receiver has stopped.", e, _stop);
-        }
+        if (IsOver) { return ValueTask.FromException(new OperationCanceledException("The receiver has stopped.", _stop)); }
+        _strand.Post(input);
+        return ValueTask.CompletedTask;
     }
 
-    private async Task RunAsync()
+    // An input that comes too late is run as well, since somebody may wait for it; nothing of it is performed.
+    private void Take(Action input)
     {
-        // Time is an input, too: also for seeing that it is over.
-        await using var ticking = new Timer(static o => ((StreamReceiver)o!)._inputs.Writer.TryWrite(static () => { }), this, PeriodMs,
-            PeriodMs);
         try
         {
-            Perform();
-            while (!_stop.IsCancellationRequested && !_hasFailed)
+            input();
+            if (!IsOver) { Perform(); }
+            if (!IsOver)
             {
-                while (!_hasFailed && _inputs.Reader.TryRead(out Action? input))
-                {
-                    input();
-                    Perform();
-                }
                 _machine.Tick((long)Stopwatch.GetElapsedTime(0).TotalMicroseconds, _effects);
                 Perform();
-                await _inputs.Reader.WaitToReadAsync(CancellationToken.None).ConfigureAwait(false);
             }
         }
         catch (Exception e)
         {
             Fail(e);
         }
-        _inputs.Writer.TryComplete();
-        // Whoever waits is told: nothing of it is performed any more.
-        while (_inputs.Reader.TryRead(out Action? rest))
+        _effects.Clear();
+    }
+
+    private void Answer()
+    {
+        if (_owed is { } owed) { _link?.Reply(owed); }
+        _owed = null;
+    }
+
+    private void Reply(ShipReply reply)
+    {
+        if (reply.Kind == ShipReplyKind.Ack)
         {
-            try
-            {
-                rest();
-            }
-            catch (Exception e) when (e is BrokenInvariantException or LogException)
-            {
-                // It failed before.
-            }
-            _effects.Clear();
+            _owed = reply;
+            return;
         }
-        Forget();
+        Answer();
+        _link?.Reply(reply);
     }
 
     // A broken invariant, or a disk that failed: whoever runs it decides, and nothing more is taken.
@@ -288,7 +285,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
     {
         switch (effect)
         {
-            case ReceiverEffect.Reply reply: _link?.Reply(reply.Message); break;
+            case ReceiverEffect.Reply reply: Reply(reply.Message); break;
             case ReceiverEffect.Reseed reseed: _owner.OnReseed(reseed.Why); break;
             case ReceiverEffect.WriteCopy copy: _copy.Write(copy.Chunk, _message.Bytes, _effects); break;
             case ReceiverEffect.SyncCopy sync: _copy.Sync(sync.Ticket, Fail, _stop); break;
@@ -382,7 +379,9 @@ internal sealed class StreamReceiver : IAsyncDisposable
     {
         try
         {
-            await Task.Run(_log.Sync).ConfigureAwait(false);
+            // Where there is nothing to write a sync says at once whether the log still works.
+            if (_log.IsSynced) { _log.Sync(); }
+            else { await Task.Run(_log.Sync, CancellationToken.None).ConfigureAwait(false); }
             await PostAsync(() => _machine.Synced(ticket, _effects)).ConfigureAwait(false);
         }
         catch (OperationCanceledException)

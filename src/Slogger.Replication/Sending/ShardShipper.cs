@@ -48,6 +48,9 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private volatile string? _problem = NotYet;
     private volatile bool _hasAnswered;
     private long _ticksAtUs;                    // when the timer wakes it; 0: it has, and is to be set
+    private readonly int _fewBytes;
+    private long _lookedTo;                     // the log's end at the last look
+    private volatile bool _awaitsSync = true;   // as the machine says, looked at again once it says so
 
     /// <summary>Begins to ship.</summary>
     /// <param name="log">The shard's log, which is not empty; with a tail in memory (<see cref="VersionLogOptions.TailBytes"/>), so that
@@ -64,6 +67,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
         _flow = new(options);
         _windowBytes = Math.Min(options.WindowBytes, ShipWindow.BytesMax);
+        _fewBytes = options.FewBytes;
         _pieces = new(log);
         LogIndex end = LogIndex.Min(log.DurableEnd, listener.Ready(log));
         _machine = new(stream, self, log.History, log.Branches.Where(b => b.Line <= end.Line), log.StartOffset, end, listener.RecordedCut,
@@ -101,8 +105,21 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         }
     }
 
-    /// <summary>There is more in the log, more of it is durable, or the cut has moved on. Any thread; never waits.</summary>
+    /// <summary>The cut has moved on, or it is to look at the log for another reason. Any thread; never waits.</summary>
     public void Wake() => _wanted.Set();
+
+    /// <summary>There are more bytes in the log. A few go with the next cut. Any thread; never waits.</summary>
+    /// <param name="end">Up to which offset.</param>
+    public void Appended(long end)
+    {
+        if (end - Volatile.Read(ref _lookedTo) >= _fewBytes) { Wake(); }
+    }
+
+    /// <summary>More of the log is durable. Most often that goes with the next cut. Any thread; never waits.</summary>
+    public void Synced()
+    {
+        if (_awaitsSync) { Wake(); }
+    }
 
     /// <summary>A backup that was given up is wanted again: it has to be seeded. Any thread.</summary>
     /// <returns>Whether it ships, or will when it has been seeded.</returns>
@@ -249,7 +266,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                     _effects.AddRange(_attached);
                     _attached.Clear();
                 }
-                bool isIdle = _effects.Count == 0;
+                bool isIdle = _effects.Count == 0 && !BeginsToAwaitSync();
                 isOpen = await PerformAsync(link).ConfigureAwait(false);
                 if (isOpen && await SendCopyAsync(link, ended.Token).ConfigureAwait(false) is { } sent)
                 {
@@ -289,6 +306,14 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         }
     }
 
+    // A sync that has ended just before is seen by another look.
+    private bool BeginsToAwaitSync()
+    {
+        bool before = _awaitsSync;
+        lock (_lock) { _awaitsSync = _machine.AwaitsSync; }
+        return _awaitsSync && !before;
+    }
+
     private async Task ReadAsync(IShipLink link, CancellationTokenSource ended)
     {
         try
@@ -301,19 +326,21 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 _problem = null;
                 if (reply.Kind == ShipReplyKind.Welcome) { _listener.OnWelcomed(); }
                 WorldPoint before, after;
-                bool isSeeded;
+                bool isSeeded, isToSend;
                 lock (_lock)
                 {
                     before = _machine.Watermark;
                     isSeeded = _machine.State == ShipperState.AwaitsSeed;
+                    isToSend = reply.Kind != ShipReplyKind.Ack || _machine.IsFull;
                     _machine.Replied(reply, NowUs, _replied);
                     after = _machine.Watermark;
                     isSeeded &= _machine.State == ShipperState.Shipping;
+                    isToSend |= _replied.Count > 0 || _machine.SendsWindows;
                 }
                 if (isSeeded) { _report.Info($"shard {_stream}: {Receiver} is seeded, and follows"); }
                 _listener.OnReplied(reply);
                 if (after > before) { _listener.OnWatermark(after); }
-                Wake();
+                if (isToSend) { Wake(); }
             }
         }
         catch (OperationCanceledException)
@@ -339,6 +366,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         {
             if (branch.Line <= end.Line) { _machine.Branched(branch); }
         }
+        Volatile.Write(ref _lookedTo, end.Offset);
         _machine.Appended(end);
         _machine.Synced(LogIndex.Min(_listener.Durable(_log), end));
         _machine.CutRecorded(cut);

@@ -27,8 +27,7 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
     private async Task ServeAsync(ServerCall<ShipFrame, V1.ShipReply> call)
     {
         await call.SendHeadersAsync().ConfigureAwait(false);
-        var link = new ReplyLink();
-        Task replying = link.WriteAsync(call);
+        var link = new ReplyLink(call);
         bool hasGreeted = false;
         try
         {
@@ -70,8 +69,7 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
         }
         finally
         {
-            link.Close();
-            await replying.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            await link.CloseAsync().ConfigureAwait(false);
         }
     }
 }

@@ -2,7 +2,6 @@
 // at once do no harm, and nothing is lost with one: whoever follows says all again to the next.
 using System.Collections.Concurrent;
 using System.Diagnostics;
-using System.Threading.Channels;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
@@ -12,6 +11,7 @@ using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
+using Slogger.Replication.Links;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 
@@ -28,7 +28,7 @@ internal sealed class WatermarkRole : IAsyncDisposable
     private readonly string _cluster;
     private readonly Lock _lock = new();
     private readonly WatermarkService _machine;
-    private readonly List<Channel<WorldPoint>> _followers = [];
+    private readonly List<DirectWriter<WorldPoint>> _followers = [];
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _watching;
     private Action<WorldPoint>? _here;
@@ -59,14 +59,16 @@ internal sealed class WatermarkRole : IAsyncDisposable
     public void AddTo(GrpcServer server) => server.Add(WatermarkMethods.Follow, ServeAsync);
 
     /// <summary>A stream of this process follows: no connection is needed.</summary>
-    /// <param name="onWatermark">Is told the watermark, again and again. Under the role's lock: it must not wait.</param>
+    /// <param name="onWatermark">Is told the watermark, again and again. Any thread, and what is older may come later.</param>
     public void FollowHere(Action<WorldPoint> onWatermark)
     {
+        WorldPoint? known;
         lock (_lock)
         {
             _here = onWatermark;
-            if (_machine.Tellable is { } known) { onWatermark(known); }
+            known = _machine.Tellable;
         }
+        if (known is { } watermark) { onWatermark(watermark); }
     }
 
     /// <summary>A stream of this process says what it holds; as often as it likes.</summary>
@@ -90,13 +92,12 @@ internal sealed class WatermarkRole : IAsyncDisposable
     {
         await call.SendHeadersAsync().ConfigureAwait(false);
         // The newest is all that there is to say.
-        Channel<WorldPoint> notices = Channel.CreateBounded<WorldPoint>(
-            new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
-        Task telling = TellAsync(call, notices.Reader);
+        var notices = new DirectWriter<WorldPoint>(keeps: 1, (watermark, _) => call.WriteAsync(
+            new V1.WatermarkNotice { Watermark = ShipWire.ToWire(watermark), Cluster = _cluster }));
         lock (_lock)
         {
             _followers.Add(notices);
-            if (_machine.Tellable is { } known) { notices.Writer.TryWrite(known); }
+            if (_machine.Tellable is { } known) { notices.Write(known); }
         }
         try
         {
@@ -105,8 +106,7 @@ internal sealed class WatermarkRole : IAsyncDisposable
         finally
         {
             lock (_lock) { _followers.Remove(notices); }
-            notices.Writer.TryComplete();
-            await telling.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            await notices.CloseAsync().ConfigureAwait(false);
         }
     }
 
@@ -123,25 +123,20 @@ internal sealed class WatermarkRole : IAsyncDisposable
 
     private void Report(in WatermarkReport report)
     {
+        WorldPoint watermark;
+        Action<WorldPoint>? here;
         lock (_lock)
         {
             if (!_machine.Report(report)) { return; }
-            WorldPoint watermark = _machine.Current!.Value;
-            foreach (Channel<WorldPoint> follower in _followers) { follower.Writer.TryWrite(watermark); }
-            _here?.Invoke(watermark);
+            watermark = _machine.Current!.Value;
+            here = _here;
+            // In order: what is dropped for a newer one is older.
+            foreach (DirectWriter<WorldPoint> follower in _followers) { follower.Write(watermark); }
         }
+        here?.Invoke(watermark);
     }
 
     private void Read(SiteState site) => _machine.Members(site.Generations, site.Role == SiteRole.Backup);
-
-    private async Task TellAsync(ServerCall<V1.WatermarkReport, V1.WatermarkNotice> call, ChannelReader<WorldPoint> notices)
-    {
-        await foreach (WorldPoint watermark in notices.ReadAllAsync().ConfigureAwait(false))
-        {
-            await call.WriteAsync(new V1.WatermarkNotice { Watermark = ShipWire.ToWire(watermark),
-                Cluster = _cluster }).ConfigureAwait(false);
-        }
-    }
 
     // Streams that are seeded anew, and the end of the site's being a backup.
     private async Task WatchAsync()
@@ -149,6 +144,11 @@ internal sealed class WatermarkRole : IAsyncDisposable
         while (true)
         {
             await Task.Delay(MembersPeriod, _stop.Token).ConfigureAwait(false);
+            lock (_lock)
+            {
+                // Nobody asks this process.
+                if (_followers.Count == 0 && _here is null) { continue; }
+            }
             try
             {
                 SiteState site = await _metadata.SiteAsync(_cluster, _stop.Token).ConfigureAwait(false);

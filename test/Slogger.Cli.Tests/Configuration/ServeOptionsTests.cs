@@ -288,7 +288,9 @@ public class ServeOptionsTests
     public void Site_Defaults_AreTheShippersOwn()
     {
         SiteOptions site = Layers.Good(("backup", "127.0.0.1:7380")).Site;
-        Assert.Equal(new ShipperOptions(), site.ToShipper());
+        // Without a lease no message is needed for time alone, and no answer to each.
+        Assert.Equal(new ShipperOptions { HeartbeatUs = 250_000, WantsEcho = false }, site.ToShipper());
+        Assert.Equal(new ShipperOptions(), (site with { Lease = TimeSpan.FromSeconds(3) }).ToShipper());
         Assert.Null(site.Lease);
         Assert.Empty(Layers.Good().Site.Backups);
         Assert.Equal(BudgetChoice.Detach, Layers.Good(("backup", "127.0.0.1:7380"), ("on-backup-lag", "detach")).Site.ToShipper().AtBudget);

@@ -9,7 +9,7 @@ namespace Slogger.Core.Tests.Replication;
 public class ReceiverTests
 {
     private static readonly ReceiverStart Fresh = new() { Stream = Shard, Generation = 1, Owner = 7, History = History,
-        Log = Index("1:0@0"), StagedBytesMax = 200, ReportUs = 50 };
+        Log = Index("1:0@0"), StagedBytesMax = 200, ReportUs = 50, UnansweredPiecesMax = 1 };
 
     private readonly List<ReceiverEffect> _effects = [];
     private SyncTicket _ticket;
@@ -62,6 +62,24 @@ public class ReceiverTests
         Assert.Equal((Index("1:2@20"), Index("1:3@30")), (LastReply().Durable, LastReply().Received));
         Synced(receiver, LastSync());
         Assert.Equal(Index("1:3@30"), LastReply().Durable);
+    }
+
+    // The sync says as much, and soon: only for room somebody may wait meanwhile.
+    [Fact]
+    public void Ack_WhileASyncIsUnderWay_GoesWhenMuchHasCome()
+    {
+        Receiver receiver = Welcomed(start: Fresh with { UnansweredPiecesMax = 3, UnansweredBytesMax = 25, StagedBytesMax = 2000 });
+        Assert.Equal("Keep 1:0@0, Append 1:0@0, Sync", Take(receiver, "1:0@0", "1:1@1", "1:1@1"));
+        Assert.Equal("Keep 1:1@1", Take(receiver, "1:1@1", "1:2@2"));
+        Assert.Equal("Keep 1:2@2, Ack 1:3@3", Take(receiver, "1:2@2", "1:3@3"));
+        Assert.Equal("Keep 1:3@3", Take(receiver, "1:3@3", "1:4@4"));
+        Assert.Equal("Keep 1:4@4, Ack 1:5@29", Take(receiver, "1:4@4", "1:5@29"));
+        Assert.Equal("Nack 1:5@29", Take(receiver, "1:6@30", "1:7@31"));
+        Assert.Equal("", Take(receiver, "1:5@29", "1:5@29"));
+        Synced(receiver, LastSync());
+        Assert.Equal((Index("1:1@1"), Index("1:5@29")), (LastReply().Durable, LastReply().Received));
+        // What waits for the primary's own sync has none here that would answer.
+        Assert.Equal("Keep 1:5@29, Ack 1:6@30", Take(receiver, "1:5@29", "1:6@30"));
     }
 
     // Not the version of the last record, as in the paper, but the newest recorded cut that the log has come to counts: noted in the log,

@@ -9,7 +9,7 @@ namespace Slogger.Core.Tests.Replication;
 public class ShipperTests
 {
     private static readonly ShipperOptions Options = new() { PieceBytesMax = 20, PiecesMax = 3, WindowBytes = 1000, ResendUs = 100,
-        HeartbeatUs = 50, BudgetBytes = 1000 };
+        HeartbeatUs = 50, BudgetBytes = 1000, FewBytes = 0 };
 
     private readonly Log _log = new();
     private readonly List<ShipperEffect> _effects = [];
@@ -134,6 +134,40 @@ public class ShipperTests
         shipper.Appended(Index("1:6@30"));
         Assert.Empty(Sent(shipper, 52));
         Assert.Equal(["1:5@30 1:6@30"], Pieces(shipper, 53));
+    }
+
+    // The receiver has no use for them before: a message of their own would only cost.
+    [Fact]
+    public void FewBytes_GoWithACut_OrAHeartbeat_ManyAtOnce()
+    {
+        Shipper shipper = Welcomed("1:3@30", "1:3@30", Options with { FewBytes = 15 });
+        Assert.Single(Sent(shipper, 1));
+        shipper.Appended(Index("1:3@35"));
+        shipper.Appended(Index("1:4@40"));
+        shipper.Synced(Index("1:4@40"));
+        Assert.Empty(Sent(shipper, 2));
+        shipper.CutRecorded(Point("1:4"));
+        ShipRequest.Piece piece = Assert.Single(Sent(shipper, 3));
+        Assert.Equal((Index("1:4@40"), Index("1:4@40"), Point("1:4")), (piece.To, piece.Durable, piece.Cut));
+        shipper.Appended(Index("1:4@50"));
+        Assert.Empty(Sent(shipper, 52));
+        Assert.Equal(["1:4@40 1:4@50"], Pieces(shipper, 53));
+        shipper.Appended(Index("1:4@64"));
+        Assert.Empty(Sent(shipper, 54));
+        shipper.Appended(Index("1:4@65"));
+        Assert.Equal(["1:4@50 1:4@65"], Pieces(shipper, 55));
+    }
+
+    [Fact]
+    public void FewBytes_AreMissedByTheReceiver_AreSentAgainAtOnce()
+    {
+        Shipper shipper = Welcomed("1:3@30", "1:4@40", Options with { FewBytes = 15 });
+        Assert.Equal(["1:3@30 1:4@40"], Pieces(shipper, 1));
+        shipper.Appended(Index("1:5@50"));
+        shipper.CutRecorded(Point("1:5"));
+        Assert.Equal(["1:4@40 1:5@50"], Pieces(shipper, 2));
+        shipper.Replied(Reply(ShipReplyKind.Nack, "1:4@40"), 3, _effects);
+        Assert.Equal(["1:4@40 1:5@50"], Pieces(shipper, 4));
     }
 
     [Fact]

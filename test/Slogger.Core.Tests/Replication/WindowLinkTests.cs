@@ -135,7 +135,7 @@ public class WindowLinkTests
             ShipperOptions options = new()
             {
                 PieceBytesMax = 20, PiecesMax = 6, WindowBytes = 1000, ResendUs = 100, HeartbeatUs = 50, BudgetBytes = 1 << 20,
-                WindowsAboveBytes = WindowsAbove,
+                WindowsAboveBytes = WindowsAbove, FewBytes = 0,
             };
             Shipper = new(Shard, Sender(1), History, [], 0, End, End.Point, options, _mutation);
             Restart();
@@ -242,7 +242,7 @@ public class WindowLinkTests
             Receiver = new(new ReceiverStart
             {
                 Stream = Shard, Generation = 1, Owner = 7, History = History, Log = _log.At, Held = _held, StagedBytesMax = 2000,
-                ReportUs = 50, Counts = true, TakesWindows = true, Windows = _windows, Applied = _watermark,
+                ReportUs = 50, UnansweredPiecesMax = 1, Counts = true, TakesWindows = true, Windows = _windows, Applied = _watermark,
             }, _mutation);
             _back.Clear();
         }

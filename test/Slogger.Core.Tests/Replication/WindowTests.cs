@@ -14,13 +14,13 @@ public class WindowTests
     private static readonly ShipperOptions Options = new()
     {
         PieceBytesMax = 20, PiecesMax = 8, WindowBytes = 1000, ResendUs = 100, HeartbeatUs = 50, BudgetBytes = 10_000,
-        WindowsAboveBytes = 80,
+        WindowsAboveBytes = 80, FewBytes = 0,
     };
 
     private static readonly ReceiverStart Fresh = new()
     {
         Stream = Shard, Generation = 1, Owner = 7, History = History, Log = Index("1:1@10"), Held = Point("1:1"), StagedBytesMax = 2000,
-        ReportUs = 50, Counts = true, TakesWindows = true,
+        ReportUs = 50, UnansweredPiecesMax = 1, Counts = true, TakesWindows = true,
     };
 
     private static readonly ShipWindow Window = new(Index("1:1@10"), Index("1:9@90"), 35);

@@ -202,7 +202,8 @@ internal sealed class BackupProcess : SiteProcess
     {
         StreamHost disk = s.Disk;
         Receiver receiver = s.Receiver =
-            new(start with { CopySyncBytes = Site.Random.Next(1, 20), StagedBytesMax = 600, ReportUs = 2 * Cluster.IntervalUs },
+            new(start with { CopySyncBytes = Site.Random.Next(1, 20), StagedBytesMax = 600, ReportUs = 2 * Cluster.IntervalUs,
+                UnansweredPiecesMax = Site.UnansweredPiecesMax },
                 Site.Mutation);
         if (!receiver.IsSeeded) disk.ForgetUnsynced();
         Do(s, receiver.Begin);

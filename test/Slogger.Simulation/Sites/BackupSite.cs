@@ -59,6 +59,7 @@ internal sealed class BackupSite
         Streams = [.. primary.Hosts.Select(h => new StreamHost(h.Number, primary.Keys.Count))];
         // Of its own: a case without windows is the same, whatever those need.
         Random windows = new(settings.Seed ^ 0x3C6EF372 ^ (int)epoch.Number);
+        Random few = new(settings.Seed ^ 0x1B873593 ^ (int)epoch.Number);
         _rests = new Rest[Streams.Length];
         for (int s = 0; settings.Windows && s < Streams.Length; s++) _rests[s] = Rest.Draw(windows);
         WindowCommandsMax = windows.Next(3, WindowCommandsMost);
@@ -83,8 +84,11 @@ internal sealed class BackupSite
             BudgetBytes = Random.Next(8) == 0 ? Random.Next(30, 90) : 1 << 20, AtBudget = Random.Next(2) == 0 ? BudgetChoice.Stall
                 : BudgetChoice.Detach,
             WindowsAboveBytes = settings.Windows ? windows.Next(WindowsAboveMax) : long.MaxValue,
+            FewBytes = settings.Faults ? few.Next(2) * few.Next(12) : 0,
         };
+        UnansweredPiecesMax = settings.Faults ? few.Next(1, 4) : 1;
         LeaseTermUs = Random.Next(3) == 0 ? Random.Next(4, 12) * Cluster.IntervalUs : 0;
+        ShipperOptions = ShipperOptions with { WantsEcho = LeaseTermUs > 0 || !settings.Faults };
         StartMissing();
     }
 
@@ -99,6 +103,8 @@ internal sealed class BackupSite
     public SiteChecks Checks { get; }
 
     public ShipperOptions ShipperOptions { get; }
+
+    public int UnansweredPiecesMax { get; }
 
     /// <summary>How copies of a store are sent. A long case has a large one, and it has to arrive before the case ends.</summary>
     public ShipperOptions CopyOptions => Primary.Settings.Windows ? ShipperOptions with { PieceBytesMax = 20 } : ShipperOptions;
