@@ -70,6 +70,8 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
             {
                 using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
                 using var pair = new SitePair(options, fleet, directory, metadata, shards, TimeSpan.FromMilliseconds(oneWay), Interval);
+                // A process that has just begun compiles what a failover will need.
+                pair.Rehearsed();
                 using var watch = new WatermarkWatch(pair.SitePort(0));
                 // What is new is compiled, and compiled again when it has run often.
                 _ = LagProbe.Run(pair.PrimaryPort(0), pair.Key(0, "probe"), s_warmUp, 3);
