@@ -139,8 +139,8 @@ public sealed class Shipper
     /// <summary>Whether the receiver is so far behind that windows are sent, as far as it takes them.</summary>
     public bool SendsWindows => State == ShipperState.Shipping && _windows.AreSent;
 
-    /// <summary>Whether nothing can be sent before the receiver has said that it has more.</summary>
-    public bool IsFull => _pieces.Count >= _options.PiecesMax || _pieces.Bytes >= _options.WindowBytes;
+    // Nothing can be sent before the receiver has said that it has more.
+    private bool IsFull => _pieces.Count >= _options.PiecesMax || _pieces.Bytes >= _options.WindowBytes;
 
     /// <summary>Whether something is to be sent when more is durable here. Else what is durable goes with the next cut.</summary>
     public bool AwaitsSync => _owesDurable || _options.DurableUs != long.MaxValue;
@@ -255,7 +255,15 @@ public sealed class Shipper
     }
 
     /// <summary>The receiver says something.</summary>
-    public void Replied(ShipReply reply, long nowUs, List<ShipperEffect> effects)
+    /// <returns>Whether something may have to be sent because of it: a tick is due.</returns>
+    public bool Replied(ShipReply reply, long nowUs, List<ShipperEffect> effects)
+    {
+        (ShipperState state, LogIndex sent, bool wasFull, int before) = (State, _sent, IsFull, effects.Count);
+        Take(reply, nowUs, effects);
+        return effects.Count > before || State != state || _sent != sent || wasFull || SendsWindows;
+    }
+
+    private void Take(ShipReply reply, long nowUs, List<ShipperEffect> effects)
     {
         if (State is ShipperState.Deposed or ShipperState.Detached) return;
         if (reply.Newest > _self)
@@ -422,7 +430,7 @@ public sealed class Shipper
 
     // Ends of versions behind nothing new, and few bytes, are of no use before there is a cut; they go with that.
     private bool MayWait(in LogIndex from, in LogIndex to, long nowUs) =>
-        (to.Offset == from.Offset || to.Offset - from.Offset < _options.FewBytes) && to.Line == from.Line && Cut <= _cutSent
+        to.Offset - from.Offset < _options.FewBytes && to.Line == from.Line && Cut <= _cutSent
             && nowUs - _sentUs < _options.HeartbeatUs;
 
     private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;

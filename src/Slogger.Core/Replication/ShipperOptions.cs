@@ -35,7 +35,7 @@ public sealed record ShipperOptions
     public long DurableUs { get; init; } = long.MaxValue;
 
     /// <summary>Fewer bytes go with the next cut or heartbeat: before that the receiver has no use for them. Default 4 KB: less than any
-    /// link notices. 0 for a follower of a cohort, to whom each version goes at once.</summary>
+    /// link notices. 1, none, for a follower of a cohort, to whom each version goes at once.</summary>
     public int FewBytes { get; init; } = 4096;
 
     /// <summary>Whether the receiver says what it has heard of this clock (<see cref="ShipReply.EchoUs"/>): a lease is renewed by it.

@@ -56,7 +56,7 @@ internal sealed partial class BgsaveShard
     // Somebody else's save, or a rewrite of the append-only file, is under way.
     private void OnRefused()
     {
-        long now = Versions.MonotonicMicroseconds();
+        long now = Versions.Clock.MonotonicMicroseconds();
         if (_refusedSince == 0) { _refusedSince = now; }
         if (!_refusalTold && now - _refusedSince > 10_000_000)
         {

@@ -253,7 +253,7 @@ internal sealed class CohortLead : ICohortLead
         CohortLead lead, IShippingShard shard, ILogger report) : IShipperListener
     {
         private static readonly ShipperOptions Bounds =
-            new() { HeartbeatUs = 20_000, DurableUs = 2_000, FewBytes = 0, AtBudget = BudgetChoice.Detach };
+            new() { HeartbeatUs = 20_000, DurableUs = 2_000, FewBytes = 1, AtBudget = BudgetChoice.Detach };
         private volatile ShardShipper? _shipper;
         private long _repliedUs = -1;
         private long _heardUs;                      // by the follower's clock

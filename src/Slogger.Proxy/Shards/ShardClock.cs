@@ -5,7 +5,7 @@ using Slogger.Proxy.Stores;
 
 namespace Slogger.Proxy.Shards;
 
-/// <summary>The clock. Under the machine's lock; until the shard is attached, by the caller of StartAsync.</summary>
+/// <summary>The clock. Any thread.</summary>
 /// <param name="dataDirectory">Where it is noted.</param>
 /// <param name="time">The machine's clocks.</param>
 internal sealed class ShardClock(string dataDirectory, TimeProvider time)
@@ -15,6 +15,7 @@ internal sealed class ShardClock(string dataDirectory, TimeProvider time)
 
     // More than this no process takes to start after another.
     private const long StartUsMin = 10_000;
+    private readonly Lock _lock = new();        // taken last: nothing else is called under it but the file
     private readonly HybridClock _clock = new(ReadClosely(time));
     private readonly ClockMemory _memory = new(dataDirectory);
     private HybridTimestamp _noted;
@@ -40,36 +41,58 @@ internal sealed class ShardClock(string dataDirectory, TimeProvider time)
     }
 
     /// <summary>What it says now.</summary>
-    public HybridTimestamp Now() => _clock.Now(Read());
+    public HybridTimestamp Now()
+    {
+        lock (_lock) { return _clock.Now(Read()); }
+    }
 
     /// <summary>What it says at a reading.</summary>
-    public HybridTimestamp Now(in ClockReading reading) => _clock.Now(reading);
+    public HybridTimestamp Now(in ClockReading reading)
+    {
+        lock (_lock) { return _clock.Now(reading); }
+    }
+
+    /// <summary>The machine's own clock, of the clocks that it was given.</summary>
+    public long MonotonicMicroseconds() => MonotonicUs(time);
 
     /// <summary>A version was closed at that time: it goes on from there.</summary>
-    public void Resume(HybridTimestamp closed) => _clock.Resume(closed, Read());
+    public void Resume(HybridTimestamp closed)
+    {
+        lock (_lock) { _clock.Resume(closed, Read()); }
+    }
 
-    /// <summary>Goes on from what an earlier process has noted.</summary>
+    /// <summary>Goes on from what an earlier process has noted, and notes that.</summary>
     public void ResumeNoted()
     {
-        // A file is read in between: what was noted has come to this, at the time of the reading.
-        ClockReading reading = Read();
-        if (_memory.Recall(reading.MonotonicUs) is { } noted) { _clock.Resume(noted, reading); }
+        lock (_lock)
+        {
+            // A file is read in between: what was noted has come to this, at the time of the reading.
+            ClockReading reading = Read();
+            if (_memory.Recall(reading.MonotonicUs) is { } noted) { _clock.Resume(noted, reading); }
+        }
+        NoteIfDue();
     }
 
     /// <summary>Goes along to the time at which a version opens ahead of it. False: it is too far behind.</summary>
     public bool TryObserve(HybridTimestamp opens)
     {
-        if (!_clock.TryObserve(opens, Read())) { return false; }
-        // By more than any process takes to start after another, and it is noted at once.
-        long expected = _noted.Microseconds + MonotonicUs(time) - (_noteDue - NotePeriodUs);
-        if (opens.Microseconds > expected + StartUsMin) { Note(); }
-        return true;
+        lock (_lock)
+        {
+            if (!_clock.TryObserve(opens, Read())) { return false; }
+            // By more than any process takes to start after another, and it is noted at once.
+            long expected = _noted.Microseconds + MonotonicUs(time) - (_noteDue - NotePeriodUs);
+            if (opens.Microseconds > expected + StartUsMin) { Note(); }
+            return true;
+        }
     }
 
     /// <summary>Notes it, at most about once a second.</summary>
     public void NoteIfDue()
     {
-        if (MonotonicUs(time) >= _noteDue) { Note(); }
+        lock (_lock)
+        {
+            if (MonotonicUs(time) >= _noteDue) { Note(); }
+        }
     }
 
     private void Note()

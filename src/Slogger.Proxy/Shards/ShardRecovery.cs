@@ -242,7 +242,7 @@ internal sealed class ShardRecovery(VersionedShard shard, ServeOptions options, 
         IsStopping = shard.Lifetime.IsStopping,
         AreStreamsOpen = shard.Site.State.Streams.All(s => s.IsOpen),
         UntilVersionUs = shard.Versions.UntilNextVersionUs(),
-        NowUs = shard.Versions.MonotonicMicroseconds(),
+        NowUs = shard.Versions.Clock.MonotonicMicroseconds(),
     };
 
     private async Task PerformAsync(LifecycleStep step, CancellationToken stop)

@@ -2,10 +2,11 @@
 //
 // Threads. The machine is called by the front end's loop (ticks, answers to markers), by the recorder (what SQL holds), by the control
 // task, and by those that make versions durable (LogShard: the replication link's thread and the syncing thread; BgsaveShard: the saving
-// task; FasterShard: whoever ends a checkpoint). Lock serialises them. It guards the machine, its effects and the clock; a store, or
+// task; FasterShard: whoever ends a checkpoint). Lock serialises them. It guards the machine and its effects; a store, or
 // another part of the shard, that has state under the machine's lock takes this same one. It is taken at the rate of versions, not of
 // commands. What has no lock of its own here, and is not said to be of any thread, is under it.
-// Order of locks: this one first, then the log's, or the trail's of dependencies; the door's own is held while nothing else is called.
+// Order of locks: this one first, then the log's, or the trail's of dependencies; the door's own and the clock's are held while nothing
+// else is called.
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
@@ -25,7 +26,6 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     /// <summary>When nothing can be closed: how long until it is looked at again, in microseconds.</summary>
     public const long IdleMicroseconds = 100_000;
 
-    private readonly ShardClock _clock = new(dataDirectory, time);
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private readonly ChangesElsewhere _changedElsewhere = new(shard);
     private volatile bool _isAttached;
@@ -45,6 +45,9 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
 
     /// <summary>Completes when the last version is committed.</summary>
     public Task Stopped => _stopped.Task;
+
+    /// <summary>The clock. For a tick it is read after the receive: the loop ticks after it has read its clients.</summary>
+    public ShardClock Clock { get; } = new(dataDirectory, time);
 
     /// <summary>Who waits until they are committed.</summary>
     public AwaitedCommits Awaited { get; } = new(shard);
@@ -67,7 +70,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     {
         get
         {
-            lock (Lock) { return Machine?.OpenBy(Now()) ?? VersionNumber.Zero; }
+            lock (Lock) { return Machine?.OpenBy(Clock.Now()) ?? VersionNumber.Zero; }
         }
     }
 
@@ -78,43 +81,20 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         shard.Access.WakeWaiting();
     }
 
-    // ---- The clock ----
-
-    /// <summary>The clock. For a tick it is read after the receive: the loop ticks after it has read its clients.</summary>
-    public HybridTimestamp Now()
-    {
-        lock (Lock) { return _clock.Now(); }
-    }
-
-    /// <summary>The machine's own clock.</summary>
-    public long MonotonicMicroseconds() => ShardClock.MonotonicUs(time);
-
-    /// <summary>A version was closed at that time, or none: the clock goes on from there, and from what an earlier process has
-    /// noted.</summary>
-    public void ResumeClock(HybridTimestamp? closed)
-    {
-        if (closed is { } last) { _clock.Resume(last); }
-        _clock.ResumeNoted();
-        NoteClock();
-    }
-
     /// <summary>The site has taken over where its log ends.</summary>
     public void TakeOver(Boundary final)
     {
-        lock (Lock) { _clock.Resume(final.Time); }
+        Clock.Resume(final.Time);
         Published.Enter(final.WorldLine);
-    }
-
-    /// <summary>Notes the clock, at most about once a second.</summary>
-    public void NoteClock()
-    {
-        lock (Lock) { _clock.NoteIfDue(); }
     }
 
     /// <summary>How long until the version after the last closed one begins, in microseconds; 0 or less: it has.</summary>
     public long UntilNextVersionUs()
     {
-        lock (Lock) { return Machine is { } machine ? machine.Grid.StartOf(machine.LastBoundary.Version.Next) - Now().Microseconds : 0; }
+        lock (Lock)
+        {
+            return Machine is { } machine ? machine.Grid.StartOf(machine.LastBoundary.Version.Next) - Clock.Now().Microseconds : 0;
+        }
     }
 
     // ---- What the front end asks (the loop's thread) ----
@@ -129,19 +109,19 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             if (machine.Mode == ShardMode.Stopping && shard.IsPunctual) { return shard.MicrosecondsHeld(machine) ?? 0; }
             if (shard.IsPunctual)
             {
-                ClockReading reading = _clock.Read();
-                HybridTimestamp now = _clock.Now(reading);
+                ClockReading reading = Clock.Read();
+                HybridTimestamp now = Clock.Now(reading);
                 long wait = machine.NextBoundaryUs(now) - now.Microseconds;
                 shard.OnBoundaryAwaited(reading.MonotonicUs + wait);
                 return wait;
             }
             if (shard.MicrosecondsHeld(machine) is { } held) { return held; }
             // A fast-forward does not wait for the clock.
-            if (machine.Mode == ShardMode.Stopping || machine.BoundaryDue(Now())) { return 0; }
+            if (machine.Mode == ShardMode.Stopping || machine.BoundaryDue(Clock.Now())) { return 0; }
             // Only every stride-th version can be closed: earlier ticks would close nothing.
             long stride = machine.Stride;
             long closable = (machine.OpenVersion.Number + stride - 1) / stride * stride;
-            return Math.Max(shard.Seat.Grid.StartOf(new VersionNumber(closable + 1)) - Now().Microseconds, 0);
+            return Math.Max(shard.Seat.Grid.StartOf(new VersionNumber(closable + 1)) - Clock.Now().Microseconds, 0);
         }
     }
 
@@ -174,7 +154,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         lock (Lock)
         {
             return Machine is { } machine
-                ? shard.SessionBatches.HoldReplyUntil(machine.OpenVersion).Microseconds - Now().Microseconds : 0;
+                ? shard.SessionBatches.HoldReplyUntil(machine.OpenVersion).Microseconds - Clock.Now().Microseconds : 0;
         }
     }
 
@@ -199,7 +179,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             // At the end what was changed meanwhile counts, too.
             if (Machine is not { Mode: ShardMode.Running }) { return Tick(busy: false, inFlight: false); }
             if (BeginTick() is not { } machine) { return null; }
-            machine.Wake(Now(), _changedElsewhere.FirstAt, Effects);
+            machine.Wake(Clock.Now(), _changedElsewhere.FirstAt, Effects);
             return Perform() ? shard.ToSend(_pendingMarker) : null;
         }
     }
@@ -207,7 +187,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
     // Null: nothing may be closed.
     private ShardMachine? BeginTick()
     {
-        if (Machine is not { } machine || !shard.MayClose || !shard.Reset.MayClose(machine.ClosableAt(Now()))) { return null; }
+        if (Machine is not { } machine || !shard.MayClose || !shard.Reset.MayClose(machine.ClosableAt(Clock.Now()))) { return null; }
         machine.CommitAwaited(Awaited.IsAwaited(machine), Effects, Awaited.Until);
         machine.RepliesAwaited(Awaited.AreRepliesAwaited, Effects, Awaited.ByReplies);
         return machine;
@@ -241,7 +221,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         {
             // The clock goes along, and so does the next process's: it must not open earlier versions again. One that is too far behind
             // waits, and its clients are refused in the end.
-            if (Machine is not { } machine || !_clock.TryObserve(opens)) { return; }
+            if (Machine is not { } machine || !Clock.TryObserve(opens)) { return; }
             machine.FastForward(atLeast);
         }
     }
@@ -453,7 +433,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
         lock (Lock)
         {
             Machine?.StoreLost();
-            Machine?.Tick(Now(), busy: false, Effects);
+            Machine?.Tick(Clock.Now(), busy: false, Effects);
             Perform();
         }
     }
@@ -484,7 +464,7 @@ internal sealed class ShardVersions(VersionedShard shard, string dataDirectory, 
             {
                 GridView grid = shard.Seat.GridView;
                 WorldPoint cut = shard.Recovery.Cut;
-                Machine = new ShardMachine(shard.MachineOptions, new ShardStart(grid.Grid, start, recorded, cut, Now())
+                Machine = new ShardMachine(shard.MachineOptions, new ShardStart(grid.Grid, start, recorded, cut, Clock.Now())
                 {
                     IsClean = shard.Membership.IsJoining, GridValidUntilUs = grid.ValidUntilUs,
                 });

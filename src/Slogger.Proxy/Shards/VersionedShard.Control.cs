@@ -73,7 +73,8 @@ internal abstract partial class VersionedShard
             HybridTimestamp? closed = OpenKept();
             // What is kept has passed the test of its epochs.
             Seat.NoteIdentity(_options.DataDirectory);
-            Versions.ResumeClock(closed);
+            if (closed is { } last) { Versions.Clock.Resume(last); }
+            Versions.Clock.ResumeNoted();
             Versions.Published.Enter(Seat.WorldLineAtStart);
             if (follows)
             {
@@ -214,7 +215,7 @@ internal abstract partial class VersionedShard
                     if ((!await IsSameStoreAsync(stop).ConfigureAwait(false) || HasLostReset) && GivesWay()) { return; }
                     await Recovery.ResolveAsync(stop).ConfigureAwait(false);
                 }
-                Versions.NoteClock();
+                Versions.Clock.NoteIfDue();
                 await MaintainAsync(stop).ConfigureAwait(false);
             }
             catch (OperationCanceledException) when (stop.IsCancellationRequested)

@@ -245,7 +245,7 @@ internal abstract partial class VersionedShard : StateObject, IShardPort, IDispo
     internal bool HasFailed => Lifetime.HasFailed;
 
     /// <inheritdoc cref="ShardVersions.Now"/>
-    internal HybridTimestamp Now() => Versions.Now();
+    internal HybridTimestamp Now() => Versions.Clock.Now();
 
     /// <summary>What a session has seen elsewhere is noted in a version that is open, and only if the shard is in its world-line.</summary>
     /// <returns>Whether it is.</returns>

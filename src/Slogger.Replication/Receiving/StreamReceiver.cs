@@ -164,11 +164,11 @@ internal sealed class StreamReceiver : IAsyncDisposable
     }
 
     /// <summary>The watermark service says how far the backup may go.</summary>
-    public ValueTask WatermarkToldAsync(WorldPoint watermark)
+    public ValueTask WatermarkToldAsync(WorldPoint watermark) => PostAsync(() =>
     {
         if (watermark > Watermark) { Volatile.Write(ref _told, new(watermark)); }
-        return PostAsync(() => _machine.WatermarkTold(watermark, _effects));
-    }
+        _machine.WatermarkTold(watermark, _effects);
+    });
 
     /// <summary>The store is where it was to be brought.</summary>
     public ValueTask AppliedAsync(WorldPoint at) => PostAsync(() => _machine.Applied(at, _effects));
@@ -235,7 +235,6 @@ internal sealed class StreamReceiver : IAsyncDisposable
         try
         {
             input();
-            if (!IsOver) { Perform(); }
             if (!IsOver)
             {
                 _machine.Tick((long)Stopwatch.GetElapsedTime(0).TotalMicroseconds, _effects);

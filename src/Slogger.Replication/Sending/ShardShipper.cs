@@ -1,6 +1,6 @@
 // Ships one shard's version log to its backup: performs what Core's Shipper decides. One task sends, one reads replies, and both change the
-// machine under its lock. It looks at the log by itself, woken by whoever appends, syncs or records a cut (Wake), so that none of those
-// ever waits for it.
+// machine under its lock. It looks at the log by itself, woken by whoever appends, syncs or records a cut, so that none of those ever
+// waits for it.
 //
 // It lives as long as the shard's log is one history: when that begins anew, another is made.
 using System.Buffers;
@@ -19,7 +19,7 @@ namespace Slogger.Replication.Sending;
 /// <summary>Ships one shard's log.</summary>
 internal sealed partial class ShardShipper : IAsyncDisposable
 {
-    private const long PeriodUs = 50_000, SeedingPeriodUs = 5_000;
+    private const long PeriodUs = 250_000, SeedingPeriodUs = 5_000;
     private const string NotYet = "not connected yet";
     private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax =
         TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500);
@@ -32,7 +32,6 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly ShardId _stream;
     private readonly Sender _self;
     private readonly Shipper _machine;
-    private readonly long _windowBytes;
     private readonly Lock _lock = new();
     private readonly LogPieces _pieces;
     private readonly List<VersionEnd> _ends = [];
@@ -40,9 +39,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly WakeSignal _wanted = new();
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
-    private readonly Dictionary<ShipWindow, MadeWindow> _windows = [];
-    private WindowMaker? _maker;
-    private (LogIndex From, Task<(MadeWindow? Made, long Until)> Result)? _making;
+    private readonly WindowsAhead _windows;
     private long _bytesSent;
     private readonly LastingLoss _loss = new();
     private volatile string? _problem = NotYet;
@@ -50,7 +47,6 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private long _ticksAtUs;                    // when the timer wakes it; 0: it has, and is to be set
     private readonly int _fewBytes;
     private long _lookedTo;                     // the log's end at the last look
-    private volatile bool _awaitsSync = true;   // as the machine says, looked at again once it says so
 
     /// <summary>Begins to ship.</summary>
     /// <param name="log">The shard's log, which is not empty; with a tail in memory (<see cref="VersionLogOptions.TailBytes"/>), so that
@@ -66,7 +62,6 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     {
         (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
         _flow = new(options);
-        _windowBytes = Math.Min(options.WindowBytes, ShipWindow.BytesMax);
         _fewBytes = options.FewBytes;
         _pieces = new(log);
         LogIndex end = LogIndex.Min(log.DurableEnd, listener.Ready(log));
@@ -75,6 +70,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         {
             First = listener.IsFollower ? log.Lines.Begins[0] : default, Committed = LogIndex.Min(listener.Durable(log), end),
         };
+        _windows = new(log, _machine, Math.Min(options.WindowBytes, ShipWindow.BytesMax), Wake, e => _report.Warn(
+            $"shard {_stream}: a part of the log could not be reduced for {Receiver}, and is sent as it is: {e.Message}"), _stop.Token);
         _running = Task.Run(RunAsync);
     }
 
@@ -118,7 +115,15 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     /// <summary>More of the log is durable. Most often that goes with the next cut. Any thread; never waits.</summary>
     public void Synced()
     {
-        if (_awaitsSync) { Wake(); }
+        // While somebody is at the machine, what he has seen of the log is not known.
+        if (!_lock.TryEnter())
+        {
+            Wake();
+            return;
+        }
+        bool isAwaited = _machine.AwaitsSync;
+        _lock.Exit();
+        if (isAwaited) { Wake(); }
     }
 
     /// <summary>A backup that was given up is wanted again: it has to be seeded. Any thread.</summary>
@@ -142,7 +147,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     {
         await _stop.CancelAsync().ConfigureAwait(false);
         await _running.ConfigureAwait(false);
-        if (_making is { } making) { await ((Task)making.Result).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing); }
+        await _windows.EndAsync().ConfigureAwait(false);
         _pieces.Dispose();
         PauseCopy();
         _stop.Dispose();
@@ -231,7 +236,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         lock (_lock)
         {
             LookAtLog();
-            KeepWindows();
+            _windows.Keep();
             _machine.Tick(NowUs, _pieces, _effects);
         }
         PerformHere();
@@ -259,14 +264,14 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 lock (_lock)
                 {
                     LookAtLog();
-                    KeepWindows();
+                    _windows.Keep();
                     _machine.Tick(NowUs, _pieces, _effects);
                     _effects.InsertRange(0, _replied);
                     _replied.Clear();
                     _effects.AddRange(_attached);
                     _attached.Clear();
                 }
-                bool isIdle = _effects.Count == 0 && !BeginsToAwaitSync();
+                bool isIdle = _effects.Count == 0;
                 isOpen = await PerformAsync(link).ConfigureAwait(false);
                 if (isOpen && await SendCopyAsync(link, ended.Token).ConfigureAwait(false) is { } sent)
                 {
@@ -306,14 +311,6 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         }
     }
 
-    // A sync that has ended just before is seen by another look.
-    private bool BeginsToAwaitSync()
-    {
-        bool before = _awaitsSync;
-        lock (_lock) { _awaitsSync = _machine.AwaitsSync; }
-        return _awaitsSync && !before;
-    }
-
     private async Task ReadAsync(IShipLink link, CancellationTokenSource ended)
     {
         try
@@ -331,11 +328,9 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 {
                     before = _machine.Watermark;
                     isSeeded = _machine.State == ShipperState.AwaitsSeed;
-                    isToSend = reply.Kind != ShipReplyKind.Ack || _machine.IsFull;
-                    _machine.Replied(reply, NowUs, _replied);
+                    isToSend = _machine.Replied(reply, NowUs, _replied);
                     after = _machine.Watermark;
                     isSeeded &= _machine.State == ShipperState.Shipping;
-                    isToSend |= _replied.Count > 0 || _machine.SendsWindows;
                 }
                 if (isSeeded) { _report.Info($"shard {_stream}: {Receiver} is seeded, and follows"); }
                 _listener.OnReplied(reply);
@@ -372,33 +367,6 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         _machine.CutRecorded(cut);
         _machine.HeardUs = _listener.IsCurrent ? heardUs : 0;
         _machine.Admits = _listener.Admits;
-    }
-
-    // Under the lock. Windows are made beside what is sent: that goes on meanwhile, and so do signs of life.
-    private void KeepWindows()
-    {
-        if (_making is { Result.IsCompleted: true } done)
-        {
-            _making = null;
-            (MadeWindow? made, long until) = done.Result.GetAwaiter().GetResult();
-            if (made is null) { _machine.NotMade(done.From, until); }
-            else
-            {
-                _windows[made.Window] = made;
-                _machine.Made(made.Window);
-            }
-        }
-        foreach (ShipWindow window in _windows.Keys)
-        {
-            if (!_machine.Windows.Contains(window)) { _windows.Remove(window); }
-        }
-        if (!_machine.SendsWindows && _making is null) { _maker = null; }
-        if (_making is not null || _machine.WindowWanted is not var (from, below)) { return; }
-        WindowMaker maker = _maker ??= new(_log, _windowBytes, e => _report.Warn(
-            $"shard {_stream}: a part of the log could not be reduced for {Receiver}, and is sent as it is: {e.Message}"));
-        Task<(MadeWindow? Made, long Until)> making = Task.Run(() => maker.Make(from, below, _stop.Token));
-        _making = (from, making);
-        _ = making.ContinueWith(_ => Wake(), CancellationToken.None, TaskContinuationOptions.None, TaskScheduler.Default);
     }
 
     private async ValueTask<bool> PerformAsync(IShipLink link)
@@ -497,7 +465,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private async ValueTask<bool> SendPartAsync(IShipLink link, ShipRequest.Piece piece, ShipWindow window, bool isLast)
     {
         // Forgotten meanwhile: for the machine it was lost on the way.
-        if (!_windows.TryGetValue(window, out MadeWindow? made)) { return true; }
+        if (_windows.Find(window) is not { } made) { return true; }
         var bytes = new ReadOnlyMemory<byte>(made.Bytes, (int)(piece.From.Offset - window.From.Offset), (int)piece.DataBytes);
         if (piece.To == window.To) { _ends.Add(new(made.End, IsEmptyRun: false, EndsWindow: true)); }
         Volatile.Write(ref _bytesSent, _bytesSent + bytes.Length);

@@ -47,8 +47,6 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     private StreamDisk? _disk;
     private MergedStore? _merged;
     private Task _following = Task.CompletedTask, _leaving = Task.CompletedTask;
-    private WorldPoint _watermark;                  // under its lock
-    private readonly Lock _watermarkLock = new();
 
     /// <summary>Whether it has begun.</summary>
     public bool IsListening => _server is not null;
@@ -59,12 +57,10 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         {
             BackupStream[] streams = _streams;
             if (streams.Length == 0) { yield break; }
-            WorldPoint watermark;
             // Of several: the least that is held, the longest silence, and the copies together.
             StreamReceiver?[] receivers = [.. streams.Select(s => s.Receiver)];
             yield return ("held", receivers.Min(r => r?.Held ?? default));
-            lock (_watermarkLock) { watermark = _watermark; }
-            yield return ("watermark", watermark);
+            yield return ("watermark", receivers.Max(r => r?.Watermark ?? default));
             yield return ("bytes_received", receivers.Sum(r => r?.BytesReceived ?? 0));
             yield return ("silent_ms", receivers.All(r => r?.Silence is not null)
                 ? (long)receivers.Max(r => r!.Silence!.Value).TotalMilliseconds : -1);
@@ -192,10 +188,6 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
 
     private void OnWatermark(WorldPoint watermark)
     {
-        lock (_watermarkLock)
-        {
-            if (watermark > _watermark) { _watermark = watermark; }
-        }
         foreach (BackupStream stream in _streams) { stream.WatermarkTold(watermark); }
     }
 

@@ -9,7 +9,7 @@ namespace Slogger.Core.Tests.Replication;
 public class ShipperTests
 {
     private static readonly ShipperOptions Options = new() { PieceBytesMax = 20, PiecesMax = 3, WindowBytes = 1000, ResendUs = 100,
-        HeartbeatUs = 50, BudgetBytes = 1000, FewBytes = 0 };
+        HeartbeatUs = 50, BudgetBytes = 1000, FewBytes = 1 };
 
     private readonly Log _log = new();
     private readonly List<ShipperEffect> _effects = [];
@@ -166,8 +166,19 @@ public class ShipperTests
         shipper.Appended(Index("1:5@50"));
         shipper.CutRecorded(Point("1:5"));
         Assert.Equal(["1:4@40 1:5@50"], Pieces(shipper, 2));
-        shipper.Replied(Reply(ShipReplyKind.Nack, "1:4@40"), 3, _effects);
+        Assert.True(shipper.Replied(Reply(ShipReplyKind.Nack, "1:4@40"), 3, _effects));
         Assert.Equal(["1:4@40 1:5@50"], Pieces(shipper, 4));
+    }
+
+    // The driver need not look again otherwise.
+    [Fact]
+    public void Replied_SaysWhetherSomethingMayHaveToBeSent()
+    {
+        Shipper shipper = Welcomed("1:0@0", "1:6@60");
+        Assert.Equal(3, Pieces(shipper, 1).Length);
+        Assert.True(shipper.Replied(Reply(ShipReplyKind.Ack, "1:2@20"), 2, _effects));
+        Assert.False(shipper.Replied(Reply(ShipReplyKind.Ack, "1:4@40"), 3, _effects));
+        Assert.True(shipper.Replied(Reply(ShipReplyKind.WhoAreYou, "1:4@40"), 4, _effects));
     }
 
     [Fact]

@@ -135,7 +135,7 @@ public class WindowLinkTests
             ShipperOptions options = new()
             {
                 PieceBytesMax = 20, PiecesMax = 6, WindowBytes = 1000, ResendUs = 100, HeartbeatUs = 50, BudgetBytes = 1 << 20,
-                WindowsAboveBytes = WindowsAbove, FewBytes = 0,
+                WindowsAboveBytes = WindowsAbove, FewBytes = 1,
             };
             Shipper = new(Shard, Sender(1), History, [], 0, End, End.Point, options, _mutation);
             Restart();

@@ -14,7 +14,7 @@ public class WindowTests
     private static readonly ShipperOptions Options = new()
     {
         PieceBytesMax = 20, PiecesMax = 8, WindowBytes = 1000, ResendUs = 100, HeartbeatUs = 50, BudgetBytes = 10_000,
-        WindowsAboveBytes = 80, FewBytes = 0,
+        WindowsAboveBytes = 80, FewBytes = 1,
     };
 
     private static readonly ReceiverStart Fresh = new()

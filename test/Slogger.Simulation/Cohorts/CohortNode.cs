@@ -7,7 +7,7 @@ namespace Slogger.Simulation.Cohorts;
 
 internal sealed class CohortNode
 {
-    private static readonly ShipperOptions s_options = new() { PieceBytesMax = 8, HeartbeatUs = 10_000, ResendUs = 60_000, FewBytes = 0 };
+    private static readonly ShipperOptions s_options = new() { PieceBytesMax = 8, HeartbeatUs = 10_000, ResendUs = 60_000, FewBytes = 1 };
     private readonly CohortWorld _world;
     private readonly double _rate;              // of its clock
     private readonly long _offsetUs;

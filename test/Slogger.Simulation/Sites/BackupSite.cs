@@ -84,7 +84,7 @@ internal sealed class BackupSite
             BudgetBytes = Random.Next(8) == 0 ? Random.Next(30, 90) : 1 << 20, AtBudget = Random.Next(2) == 0 ? BudgetChoice.Stall
                 : BudgetChoice.Detach,
             WindowsAboveBytes = settings.Windows ? windows.Next(WindowsAboveMax) : long.MaxValue,
-            FewBytes = settings.Faults ? few.Next(2) * few.Next(12) : 0,
+            FewBytes = settings.Faults ? Math.Max(1, few.Next(2) * few.Next(12)) : 1,
         };
         UnansweredPiecesMax = settings.Faults ? few.Next(1, 4) : 1;
         LeaseTermUs = Random.Next(3) == 0 ? Random.Next(4, 12) * Cluster.IntervalUs : 0;
